@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# One step of the test suite, by name; scripts/test.sh runs them, logs them and counts what their runners report.
+#
+# The Python and client tests find in their environment: PGHOST PGPORT PGUSER PGDATABASE (a fresh database with the
+# extension in it, through the socket), PAYMENT_IDEM_TCP_PORT (the same server on 127.0.0.1) and SCALE (short or full).
+# shellcheck source=scripts/env.sh
+. "$(dirname "$0")/env.sh"
+use_postgres
+use_rust
+
+database() { # a fresh one on the test cluster, named after the step
+  local variables
+  scripts/cluster.sh fresh test "$1"
+  variables=$(scripts/cluster.sh env test "$1")
+  eval "$variables"
+}
+
+regress() { # regress DRIVER DIR ARGUMENT...: PostgreSQL's own driver; it makes the database itself
+  local driver=$1 dir=$2 variables
+  shift 2
+  variables=$(scripts/cluster.sh env test)
+  eval "$variables"
+  rm -rf "${BUILD:?}/$dir"
+  mkdir -p "$BUILD/$dir"
+  "$driver" --bindir="$PG_BIN" --inputdir="$ROOT/tests/$dir" --outputdir="$BUILD/$dir" \
+    --host="$PGHOST" --port="$PGPORT" --user="$PGUSER" --dbname="$dir" "$@" ||
+    { cat "$BUILD/$dir/regression.diffs"; return 1; }
+}
+
+run_tests() { "$VENV/bin/python" "$@"; }
+
+case $1 in
+  lint) scripts/lint.sh ;;
+  domain) cargo test --locked --no-default-features ;;
+  pgrx) cargo pgrx test "pg$PG_MAJOR" --runas "$SERVER_USER" --pgdata "$(server_dir pgrx-test)" ;;
+  install)
+    scripts/install.sh
+    # Always a new cluster: nothing that an earlier run left can help this one.
+    scripts/cluster.sh drop test
+    scripts/cluster.sh start test
+    ;;
+  regress) regress "$PG_TEST/regress/pg_regress" pg_regress --schedule=tests/pg_regress/schedule ;;
+  isolation)
+    mapfile -t specs < <(basename -s .spec tests/isolation/specs/*.spec)
+    regress "$PG_TEST/isolation/pg_isolation_regress" isolation --load-extension=payment_idem "${specs[@]}"
+    ;;
+  concurrency)
+    database concurrency
+    run_tests -m pytest -q -p no:cacheprovider --rootdir=tests --durations=5 tests/concurrency
+    ;;
+  clients)
+    database clients
+    # Where each language finds its driver; all were put there by scripts/setup.sh.
+    export NODE_PATH="$BUILD/node/node_modules" CLASSPATH=/usr/share/java/postgresql.jar
+    export GOPATH=/usr/share/gocode GO111MODULE=off GOFLAGS='' GOCACHE="$BUILD/go"
+    run_tests tests/clients/run.py
+    ;;
+  docs)
+    database docs
+    run_tests tests/docs/run.py
+    ;;
+  *) die "no step $1" ;;
+esac

@@ -1,0 +1,48 @@
+//! `define_gateway`, and the definitions that are shipped.
+
+use include_dir::{Dir, include_dir};
+use pgrx::iter::TableIterator;
+use pgrx::{JsonB, name, pg_extern};
+
+use crate::api::access::{Profile, require_all_tenants};
+use crate::domain::gateway::Gateway;
+use crate::domain::identifier;
+use crate::pg::error::{invalid, required};
+use crate::pg::statement::with_spi;
+use crate::store::gateways;
+
+/// One file per gateway, named after it: no code knows any of them.
+static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/gateways");
+
+#[pg_extern(sql = false)]
+fn define_gateway(name: Option<&str>, definition: Option<JsonB>) {
+    let name = required(name, "name");
+    let JsonB(definition) = required(definition, "definition");
+    if let Err(fault) = identifier::check(name) {
+        invalid("name", fault.to_string(), "Name the gateway in a word.")
+    }
+    let definition = definition.to_string();
+    check(&definition);
+    with_spi(|| {
+        require_all_tenants(Profile::Admin);
+        gateways::define(name, &definition);
+    });
+}
+
+#[pg_extern(sql = false)]
+fn builtin_gateways()
+-> TableIterator<'static, (name!(gateway, String), name!(definition, JsonB))> {
+    TableIterator::new(BUILT_IN.files().map(|file| {
+        let name = file.path().file_stem().and_then(|stem| stem.to_str()).expect("a file has a name");
+        let definition = file.contents_utf8().expect("a definition is UTF-8");
+        let json = serde_json::from_str(definition).expect("a shipped definition is JSON");
+        check(definition);
+        (name.to_owned(), JsonB(json))
+    }))
+}
+
+fn check(definition: &str) {
+    if let Err(fault) = Gateway::from_json(definition) {
+        invalid("definition", fault.to_string(), "The definitions that are shipped are examples: see payment_idem.gateways.")
+    }
+}

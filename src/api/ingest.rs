@@ -1,0 +1,137 @@
+//! `ingest`, over bytes and over text.
+
+use pgrx::datum::TimestampWithTimeZone;
+use pgrx::iter::TableIterator;
+use pgrx::{JsonB, PgSqlErrorCode, Uuid, name, pg_extern};
+
+use crate::api::access::{Profile, require_tenant};
+use crate::domain::signature::Headers;
+use crate::flow::ingest::{Answer, Request, ingest};
+use crate::pg::caller;
+use crate::pg::error::{invalid, raise, required};
+use crate::pg::statement::with_spi;
+use crate::store::sources;
+
+/// One row of `ingest_result`. The functions below spell the same columns out with their names,
+/// because pgrx does not look through an alias.
+type ResultRow = (
+    String,
+    Option<String>,
+    i32,
+    Option<String>,
+    Option<Uuid>,
+    Option<String>,
+    Option<i64>,
+    Option<i64>,
+    String,
+    Option<String>,
+    Option<TimestampWithTimeZone>,
+);
+
+#[pg_extern(sql = false)]
+fn ingest_bytes(
+    tenant: Option<Uuid>,
+    event_id: Option<&str>,
+    payload: Option<&[u8]>,
+    sig: Option<&str>,
+    source: Option<&str>,
+    headers: Option<JsonB>,
+) -> TableIterator<
+    'static,
+    (
+        name!(outcome, String),
+        name!(reason, Option<String>),
+        name!(http_status, i32),
+        name!(event_id, Option<String>),
+        name!(order_id, Option<Uuid>),
+        name!(order_status, Option<String>),
+        name!(transaction_id, Option<i64>),
+        name!(exception_id, Option<i64>),
+        name!(payload_sha256, String),
+        name!(first_outcome, Option<String>),
+        name!(first_received_at, Option<TimestampWithTimeZone>),
+    ),
+> {
+    TableIterator::once(answer(tenant, event_id, payload, sig, source, headers))
+}
+
+#[pg_extern(sql = false)]
+fn ingest_text(
+    tenant: Option<Uuid>,
+    event_id: Option<&str>,
+    payload: Option<&str>,
+    sig: Option<&str>,
+    source: Option<&str>,
+    headers: Option<JsonB>,
+) -> TableIterator<
+    'static,
+    (
+        name!(outcome, String),
+        name!(reason, Option<String>),
+        name!(http_status, i32),
+        name!(event_id, Option<String>),
+        name!(order_id, Option<Uuid>),
+        name!(order_status, Option<String>),
+        name!(transaction_id, Option<i64>),
+        name!(exception_id, Option<i64>),
+        name!(payload_sha256, String),
+        name!(first_outcome, Option<String>),
+        name!(first_received_at, Option<TimestampWithTimeZone>),
+    ),
+> {
+    TableIterator::once(answer(tenant, event_id, payload.map(str::as_bytes), sig, source, headers))
+}
+
+fn answer(
+    tenant: Option<Uuid>,
+    event_id: Option<&str>,
+    payload: Option<&[u8]>,
+    signature: Option<&str>,
+    source: Option<&str>,
+    headers: Option<JsonB>,
+) -> ResultRow {
+    let tenant = required(tenant, "tenant");
+    let payload = required(payload, "payload");
+    let source = required(source, "source");
+    let headers = headers.map(|headers| request_headers(&headers));
+    let answer = with_spi(|| {
+        let allowed = || require_tenant(Profile::Ingest, tenant);
+        let Some(source) = sources::get(caller::role(), tenant, source, allowed) else {
+            raise(
+                PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
+                format!("the tenant has no source \"{source}\""),
+                "Events come in through a source, which names the gateway and holds the secrets.",
+                "Make it with payment_idem.create_source(), or pass the name of one that exists.",
+            )
+        };
+        ingest(&source, &Request { tenant, event_id, payload, signature, headers: headers.as_ref() })
+    });
+    row(answer)
+}
+
+fn row(answer: Answer) -> ResultRow {
+    (
+        answer.outcome.as_str().to_owned(),
+        answer.reason,
+        answer.http_status.into(),
+        answer.event_id,
+        answer.order_id,
+        answer.order_status,
+        answer.transaction_id,
+        answer.exception_id,
+        hex::encode(answer.payload_sha256),
+        answer.first_outcome,
+        answer.first_received_at.map(Into::into),
+    )
+}
+
+/// The request's headers from a JSON object; an array is a header that came several times.
+fn request_headers(JsonB(json): &JsonB) -> Headers {
+    let Some(object) = json.as_object() else {
+        invalid("headers", "It is not a JSON object.", "Pass the request's headers as {\"name\": \"value\"}.")
+    };
+    Headers::new(object.iter().flat_map(|(name, value)| {
+        let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        values.iter().filter_map(|value| value.as_str()).map(|value| (name.as_str(), value))
+    }))
+}

@@ -1,0 +1,106 @@
+//! `claim`, `ack` and `nack`.
+
+use pgrx::datum::{Interval, TimestampWithTimeZone};
+use pgrx::iter::TableIterator;
+use pgrx::{Uuid, name, pg_extern};
+
+use crate::api::access::{Profile, require_tenant, tenants_of};
+use crate::pg::error::{invalid, required};
+use crate::pg::statement::with_spi;
+use crate::store::outbox;
+
+const SECOND_US: i128 = 1_000_000;
+const MAX_LEASE_US: i128 = 24 * 60 * 60 * SECOND_US;
+const MAX_RETRY_AFTER_US: i128 = 30 * 24 * 60 * 60 * SECOND_US;
+const MAX_ROWS: i32 = 1000;
+
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity, reason = "the columns of claim, once")]
+fn claim(
+    worker: Option<&str>,
+    max_rows: Option<i32>,
+    lease: Option<Interval>,
+    actions: Option<Vec<Option<String>>>,
+    tenant: Option<Uuid>,
+) -> TableIterator<
+    'static,
+    (
+        name!(lease_token, Uuid),
+        name!(lease_until, TimestampWithTimeZone),
+        name!(message_id, Uuid),
+        name!(tenant_id, Uuid),
+        name!(action, String),
+        name!(order_id, Uuid),
+        name!(seq, i64),
+        name!(source, String),
+        name!(event_id, Option<String>),
+        name!(kind, Option<String>),
+        name!(merchant_id, String),
+        name!(client_txn_id, String),
+        name!(amount_minor, i64),
+        name!(currency, String),
+        name!(attempts, i32),
+        name!(created_at, TimestampWithTimeZone),
+    ),
+> {
+    let worker = required(worker, "worker");
+    let max_rows = required(max_rows, "max_rows");
+    let lease = required(lease, "lease");
+    if worker.trim().is_empty() || worker.len() > 255 {
+        invalid("worker", "It is blank or longer than 255 bytes.", "Name the worker, so that people can find it.")
+    }
+    if !(1..=MAX_ROWS).contains(&max_rows) {
+        invalid("max_rows", format!("It is not between 1 and {MAX_ROWS}."), "Claim what one worker does in one lease.")
+    }
+    if !(SECOND_US..=MAX_LEASE_US).contains(&lease.as_micros()) {
+        invalid("lease", "It is not between 1 second and 24 hours.", "Lease for somewhat longer than the work takes.")
+    }
+    let actions = actions.map(|actions| actions.into_iter().flatten().collect());
+    let rows = with_spi(|| {
+        let tenants = match tenant {
+            Some(tenant) => {
+                require_tenant(Profile::Worker, tenant);
+                Some(vec![tenant])
+            }
+            None => tenants_of(Profile::Worker),
+        };
+        outbox::claim(worker, max_rows, lease, actions, tenants)
+    });
+    TableIterator::new(rows.into_iter().map(|row| {
+        (
+            row.lease_token,
+            row.lease_until.into(),
+            row.message_id,
+            row.tenant,
+            row.action,
+            row.order_id,
+            row.seq,
+            row.source,
+            row.event_id,
+            row.kind,
+            row.merchant_id,
+            row.client_txn_id,
+            row.amount_minor,
+            row.currency,
+            row.attempts,
+            row.created_at.into(),
+        )
+    }))
+}
+
+#[pg_extern(sql = false)]
+fn ack(lease_token: Option<Uuid>) -> bool {
+    let lease_token = required(lease_token, "lease_token");
+    with_spi(|| outbox::ack(lease_token, tenants_of(Profile::Worker)))
+}
+
+#[pg_extern(sql = false)]
+fn nack(lease_token: Option<Uuid>, error: Option<&str>, retry_after: Option<Interval>) -> bool {
+    let lease_token = required(lease_token, "lease_token");
+    if let Some(retry_after) = &retry_after
+        && !(0..=MAX_RETRY_AFTER_US).contains(&retry_after.as_micros())
+    {
+        invalid("retry_after", "It is negative, or longer than 30 days.", "Leave it out for a back-off that grows.")
+    }
+    with_spi(|| outbox::nack(lease_token, tenants_of(Profile::Worker), error, retry_after))
+}

@@ -1,0 +1,12 @@
+//! The rules. No pgrx, no clock, no I/O: everything is an argument.
+
+pub mod decision;
+pub mod event;
+pub mod gateway;
+pub mod identifier;
+pub mod json;
+pub mod ledger;
+pub mod money;
+pub mod order;
+pub mod outcome;
+pub mod signature;

@@ -1,0 +1,7 @@
+//! What is PostgreSQL's own: errors, kept plans, time, the caller, cache invalidation.
+
+pub mod caller;
+pub mod error;
+pub mod invalidation;
+pub mod moment;
+pub mod statement;

@@ -1,0 +1,193 @@
+//! Statements whose plans are kept for the life of the backend, run through SPI.
+//!
+//! pgrx's own `update` takes a transaction id even where nothing is written, and its `select` may
+//! run on an old snapshot. A duplicate must cost neither, so statements are run here: writable
+//! (every statement sees what is committed when it begins), and without a transaction id until
+//! something is really written.
+
+use std::cell::Cell;
+use std::ffi::CString;
+use std::ptr;
+
+use pgrx::{FromDatum, IntoDatum, PgSqlErrorCode, Spi, pg_sys};
+
+use crate::pg::error::raise;
+
+/// Connects to SPI for `work`. What is returned must own its data: SPI's memory ends with it.
+///
+/// Sequential scans are off meanwhile: our statements are look-ups by key, and a plan that is
+/// made while the tables are still empty would otherwise be a sequential scan for the whole session.
+pub fn with_spi<R>(work: impl FnOnce() -> R) -> R {
+    let _planning = IndexPlans::new();
+    Spi::connect(|_| work())
+}
+
+/// A statement, prepared on first use in each backend and kept.
+pub struct Statement {
+    text: &'static str,
+    argument_types: &'static [pg_sys::Oid],
+    plan: Cell<pg_sys::SPIPlanPtr>,
+}
+
+impl Statement {
+    /// The statement with this text, whose parameters have these types.
+    pub const fn new(text: &'static str, argument_types: &'static [pg_sys::Oid]) -> Self {
+        Statement { text, argument_types, plan: Cell::new(ptr::null_mut()) }
+    }
+
+    /// Runs it inside [`with_spi`]; errors of PostgreSQL go through unchanged.
+    pub fn run(&self, arguments: &[Option<pg_sys::Datum>]) -> Rows {
+        assert_eq!(arguments.len(), self.argument_types.len(), "arguments of: {}", self.text);
+        let mut values: Vec<pg_sys::Datum> =
+            arguments.iter().map(|argument| argument.unwrap_or(pg_sys::Datum::from(0))).collect();
+        let nulls: Vec<i8> =
+            arguments.iter().map(|argument| if argument.is_some() { b' ' } else { b'n' } as i8).collect();
+        // SAFETY: values and nulls have one entry per parameter, and live until the call returns.
+        let status = unsafe {
+            pg_sys::SPI_execute_plan(self.plan(), values.as_mut_ptr(), nulls.as_ptr().cast(), false, 0)
+        };
+        self.check(status);
+        // SAFETY: set by the execution just made.
+        unsafe { Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize } }
+    }
+
+    fn plan(&self) -> pg_sys::SPIPlanPtr {
+        if self.plan.get().is_null() {
+            let text = CString::new(self.text).expect("a statement has no NUL");
+            let mut types = self.argument_types.to_vec();
+            // SAFETY: text and types live until the call returns; the plan is kept, so never freed.
+            unsafe {
+                let plan = pg_sys::SPI_prepare_cursor(
+                    text.as_ptr(),
+                    types.len() as i32,
+                    types.as_mut_ptr(),
+                    pg_sys::CURSOR_OPT_GENERIC_PLAN as i32,
+                );
+                if plan.is_null() {
+                    self.check(pg_sys::SPI_result);
+                }
+                self.check(pg_sys::SPI_keepplan(plan));
+                self.plan.set(plan);
+            }
+        }
+        self.plan.get()
+    }
+
+    fn check(&self, status: i32) {
+        if status < 0 {
+            raise(
+                PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
+                format!("SPI refused a statement with status {status}"),
+                self.text,
+                "This is a fault of payment_idem; please report it.",
+            )
+        }
+    }
+}
+
+/// The rows that a statement returned; freed when dropped.
+pub struct Rows {
+    table: *mut pg_sys::SPITupleTable,
+    count: usize,
+}
+
+impl Rows {
+    /// Whether no row was returned or, without RETURNING, written.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The first row, where there is one.
+    pub fn first(&self) -> Option<Row<'_>> {
+        self.iter().next()
+    }
+
+    /// Every row.
+    pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {
+        let count = if self.table.is_null() { 0 } else { self.count };
+        (0..count).map(|index| Row { rows: self, index })
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        // While an error unwinds, PostgreSQL cleans up by itself.
+        if !self.table.is_null() && !std::thread::panicking() {
+            // SAFETY: the table is ours alone, and no value borrowed from it is left.
+            unsafe { pg_sys::SPI_freetuptable(self.table) }
+        }
+    }
+}
+
+/// One row.
+pub struct Row<'rows> {
+    rows: &'rows Rows,
+    index: usize,
+}
+
+impl Row<'_> {
+    /// The value of a column, counted from 1; `None` for NULL. `T` must own its data.
+    pub fn get<T: FromDatum>(&self, column: i32) -> Option<T> {
+        let mut is_null = false;
+        // SAFETY: the row exists; SPI answers an unknown column with NULL.
+        unsafe {
+            let table = &*self.rows.table;
+            let tuple = *table.vals.add(self.index);
+            let datum = pg_sys::SPI_getbinval(tuple, table.tupdesc, column, &mut is_null);
+            T::from_polymorphic_datum(datum, is_null, pg_sys::SPI_gettypeid(table.tupdesc, column))
+        }
+    }
+
+    /// The value of a column that is never NULL.
+    pub fn value<T: FromDatum>(&self, column: i32) -> T {
+        self.get(column).unwrap_or_else(|| panic!("column {column} of a statement of ours is NULL"))
+    }
+}
+
+/// A value as the argument of a statement.
+pub fn arg(value: impl IntoDatum) -> Option<pg_sys::Datum> {
+    value.into_datum()
+}
+
+/// Declares a kept statement: `statement!(FIND, "SELECT …", [UUIDOID, TEXTOID]);`
+macro_rules! statement {
+    ($(#[$doc:meta])* $name:ident, $text:expr, [$($type:ident),* $(,)?]) => {
+        thread_local! {
+            $(#[$doc])*
+            static $name: crate::pg::statement::Statement =
+                const { crate::pg::statement::Statement::new($text, &[$(pgrx::pg_sys::$type),*]) };
+        }
+    };
+}
+pub(crate) use statement;
+
+/// Runs a kept statement with its arguments: `run!(FIND, tenant, source)`.
+macro_rules! run {
+    ($name:ident $(, $argument:expr)* $(,)?) => {
+        $name.with(|statement| statement.run(&[$(crate::pg::statement::arg($argument)),*]))
+    };
+}
+pub(crate) use run;
+
+struct IndexPlans {
+    seqscan_was: bool,
+}
+
+impl IndexPlans {
+    fn new() -> Self {
+        // SAFETY: a variable of this process, read by the planner only, and put back on drop,
+        // also when an error unwinds through here.
+        unsafe {
+            let seqscan_was = pg_sys::enable_seqscan;
+            pg_sys::enable_seqscan = false;
+            IndexPlans { seqscan_was }
+        }
+    }
+}
+
+impl Drop for IndexPlans {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { pg_sys::enable_seqscan = self.seqscan_was }
+    }
+}

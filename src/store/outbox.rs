@@ -1,0 +1,130 @@
+//! `payment_idem.outbox`: claimed, acknowledged, given back.
+
+use pgrx::Uuid;
+use pgrx::datum::Interval;
+
+use crate::pg::moment::Moment;
+use crate::pg::statement::{run, statement};
+
+// FOR UPDATE SKIP LOCKED keeps two workers apart; the lease keeps them apart after the commit.
+statement!(
+    CLAIM,
+    "WITH due AS ( \
+         SELECT tenant, receipt, action FROM payment_idem.outbox \
+         WHERE delivered_at IS NULL AND available_at <= $6 \
+           AND ($4 IS NULL OR action = ANY ($4)) AND ($5 IS NULL OR tenant = ANY ($5)) \
+         ORDER BY available_at LIMIT $2 FOR UPDATE SKIP LOCKED), \
+     leased AS ( \
+         UPDATE payment_idem.outbox o \
+         SET attempts = o.attempts + 1, lease_token = pg_catalog.gen_random_uuid(), lease_until = $6 + $3, \
+             available_at = $6 + $3, worker = $1 \
+         FROM due WHERE o.tenant = due.tenant AND o.receipt = due.receipt AND o.action = due.action \
+         RETURNING o.*) \
+     SELECT l.lease_token, l.lease_until, payment_idem.message_id(l.tenant, r.source, r.identity, l.action), l.tenant, \
+            l.action, l.order_id, l.seq, r.source, r.event_id, r.kind, o.merchant_id, o.client_txn_id, o.amount_minor, \
+            o.currency, l.attempts, l.created_at \
+     FROM leased l \
+     JOIN payment_idem.event_receipts r ON r.tenant = l.tenant AND r.receipt = l.receipt \
+     JOIN payment_idem.orders o ON o.tenant = l.tenant AND o.order_id = l.order_id \
+     ORDER BY l.tenant, l.receipt, l.action",
+    [TEXTOID, INT4OID, INTERVALOID, TEXTARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID]
+);
+// The token stays on a delivered row: a worker whose answer was lost may acknowledge again.
+statement!(
+    ACK,
+    "UPDATE payment_idem.outbox SET delivered_at = coalesce(delivered_at, $3) \
+     WHERE lease_token = $1 AND ($2 IS NULL OR tenant = ANY ($2)) RETURNING 1",
+    [UUIDOID, UUIDARRAYOID, TIMESTAMPTZOID]
+);
+// Doubles from 5 seconds up to an hour; the exponent is bounded, so that no number of attempts overflows.
+statement!(
+    NACK,
+    "UPDATE payment_idem.outbox \
+     SET lease_token = NULL, lease_until = NULL, last_error = pg_catalog.left($3, 1000), \
+         available_at = $5 + coalesce($4, least(interval '1 hour', \
+                                                interval '5 seconds' * pg_catalog.power(2, least(attempts, 12) - 1))) \
+     WHERE lease_token = $1 AND delivered_at IS NULL AND ($2 IS NULL OR tenant = ANY ($2)) RETURNING 1",
+    [UUIDOID, UUIDARRAYOID, TEXTOID, INTERVALOID, TIMESTAMPTZOID]
+);
+
+/// A leased row, with what a worker needs to act on it.
+pub struct Leased {
+    /// Proves the claim.
+    pub lease_token: Uuid,
+    /// When the claim ends.
+    pub lease_until: Moment,
+    /// The idempotency key of the work.
+    pub message_id: Uuid,
+    /// The tenant.
+    pub tenant: Uuid,
+    /// What to do,
+    pub action: String,
+    /// for which order.
+    pub order_id: Uuid,
+    /// Counts the order's rows.
+    pub seq: i64,
+    /// The source of the event,
+    pub source: String,
+    /// its id
+    pub event_id: Option<String>,
+    /// and kind.
+    pub kind: Option<String>,
+    /// The order's merchant
+    pub merchant_id: String,
+    /// and that merchant's reference.
+    pub client_txn_id: String,
+    /// The order's amount in minor units of `currency`.
+    pub amount_minor: i64,
+    /// ISO 4217 code.
+    pub currency: String,
+    /// How often it was claimed, this time included.
+    pub attempts: i32,
+    /// When it was queued.
+    pub created_at: Moment,
+}
+
+/// Leases rows that are due; `None` for actions or tenants means all.
+pub fn claim(
+    worker: &str,
+    max_rows: i32,
+    lease: Interval,
+    actions: Option<Vec<String>>,
+    tenants: Option<Vec<Uuid>>,
+) -> Vec<Leased> {
+    run!(CLAIM, worker, max_rows, lease, actions, tenants, Moment::now())
+        .iter()
+        .map(|row| Leased {
+            lease_token: row.value(1),
+            lease_until: row.value(2),
+            message_id: row.value(3),
+            tenant: row.value(4),
+            action: row.value(5),
+            order_id: row.value(6),
+            seq: row.value(7),
+            source: row.value(8),
+            event_id: row.get(9),
+            kind: row.get(10),
+            merchant_id: row.value(11),
+            client_txn_id: row.value(12),
+            amount_minor: row.value(13),
+            currency: row.value(14),
+            attempts: row.value(15),
+            created_at: row.value(16),
+        })
+        .collect()
+}
+
+/// Marks a leased row delivered; `false` where the token is not the row's own any longer.
+pub fn ack(lease_token: Uuid, tenants: Option<Vec<Uuid>>) -> bool {
+    !run!(ACK, lease_token, tenants, Moment::now()).is_empty()
+}
+
+/// Gives a leased row back; `false` where the token is not the row's own any longer.
+pub fn nack(
+    lease_token: Uuid,
+    tenants: Option<Vec<Uuid>>,
+    error: Option<&str>,
+    retry_after: Option<Interval>,
+) -> bool {
+    !run!(NACK, lease_token, tenants, error, retry_after, Moment::now()).is_empty()
+}

@@ -1,0 +1,1 @@
+//! What needs a running server but neither several sessions nor a client: SPI and privileges.

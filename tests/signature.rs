@@ -1,0 +1,631 @@
+//! Only what the gateway signed is authentic. Names such as `b24_…` are rows of the list of public
+//! failure reports that this project tests against.
+
+mod common;
+
+use common::{assert_not_quadratic, gateway, hmac_hex};
+use payment_idem::domain::event;
+use payment_idem::domain::gateway::Gateway;
+use payment_idem::domain::signature::{
+    Delivery, Headers, MAX_HEADER_BYTES, MAX_SIGNATURE_BYTES, Malformed, Secret, SecretFault,
+    Verdict, digest, verify,
+};
+use proptest::prelude::*;
+use serde_json::Value;
+
+const SECRET: &str = "a secret of some length";
+const NOW: i64 = 1_764_590_400;
+const BODY: &[u8] =
+    br#"{"id":"evt_1","type":"paid","order":"O1","amount":1000,"currency":"usd","payment":"pi_1"}"#;
+const VALID: Verdict = Verdict::Valid { timestamp: None };
+
+/// Judges one delivery with one secret, the signature given as an argument.
+fn judge(gateway: &Gateway, body: &[u8], signature: &str) -> Verdict {
+    let delivery = Delivery {
+        body,
+        signature: Some(signature),
+        headers: None,
+    };
+    let secret = Secret::new(gateway, SECRET).unwrap();
+    verify(gateway, &delivery, &[secret], NOW, None)
+}
+
+/// Judges one delivery whose signature is in the headers.
+fn judge_headers(gateway: &Gateway, body: &[u8], headers: &[(&str, &str)]) -> Verdict {
+    let headers = Headers::new(headers.iter().copied());
+    let delivery = Delivery {
+        body,
+        signature: None,
+        headers: Some(&headers),
+    };
+    let secret = Secret::new(gateway, SECRET).unwrap();
+    verify(gateway, &delivery, &[secret], NOW, None)
+}
+
+fn sign(body: &[u8]) -> String {
+    hmac_hex(SECRET.as_bytes(), &[body])
+}
+
+/// A signature header of the gateway that signs `timestamp.body`.
+fn sign_pairs(timestamp: &str, body: &[u8]) -> String {
+    let mac = hmac_hex(SECRET.as_bytes(), &[timestamp.as_bytes(), b".", body]);
+    format!("t={timestamp},v1={mac}")
+}
+
+/// Where we decide otherwise than the known answer says, and why. Edge cases only.
+const OTHERWISE: [(&str, &str, &str); 2] = [
+    (
+        "stripe-046-i64max-t",
+        "expired",
+        "the window is two-sided: a far future is not now",
+    ),
+    (
+        "stripe-055-future-far",
+        "expired",
+        "the window is two-sided: one hour ahead is not now",
+    ),
+];
+
+fn run_vectors(text: &str) -> usize {
+    let stripe = gateway("stripe");
+    let cases = common::vectors(text);
+    let cases = cases.iter().filter(|case| case["scheme"] == "stripe");
+    let mut ran = 0;
+    for case in cases {
+        let id = case["id"].as_str().unwrap();
+        let old = case["previous_secrets"].as_array().into_iter().flatten();
+        let secrets: Vec<_> = std::iter::once(&case["secret"])
+            .chain(old)
+            .map(|secret| Secret::new(&stripe, secret.as_str().unwrap()).unwrap())
+            .collect();
+        let fields = case["headers"].as_object().unwrap();
+        let headers = Headers::new(fields.iter().map(|(k, v)| (k, v.as_str().unwrap())));
+        let body = common::base64(case["body_base64"].as_str().unwrap());
+        let delivery = Delivery {
+            body: &body,
+            signature: None,
+            headers: Some(&headers),
+        };
+        let tolerance_s = case["tolerance_s"].as_u64().map(|s| s.try_into().unwrap());
+        let now = case["now_unix"].as_i64().unwrap();
+
+        let verdict = match verify(&stripe, &delivery, &secrets, now, tolerance_s) {
+            Verdict::Valid { .. } => "valid",
+            Verdict::Mismatch => "invalid",
+            Verdict::Expired => "expired",
+            Verdict::Malformed(_) => "malformed",
+        };
+        let otherwise = OTHERWISE.iter().find(|(row, ..)| *row == id);
+        assert!(
+            otherwise.is_none() || case["class"] == "edge",
+            "{id} is core"
+        );
+        let expected = otherwise.map_or(case["expect"].as_str().unwrap(), |(_, ours, _)| ours);
+        assert_eq!(verdict, expected, "{id}: {}", case["why"]);
+        ran += 1;
+    }
+    ran
+}
+
+#[test]
+fn known_answers_hold() {
+    assert_eq!(run_vectors(common::STRIPE_VECTORS), 58);
+}
+
+#[test]
+fn known_answers_of_the_full_collection_hold_where_it_is_at_hand() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../shared/vectors/signatures.jsonl"
+    );
+    if let Ok(text) = std::fs::read_to_string(path) {
+        assert!(run_vectors(&text) >= 58);
+    }
+}
+
+#[test]
+fn b17_only_the_exact_bytes_are_signed() {
+    let generic = gateway("generic");
+    let body = b"{\"z\":1.0,  \"a\":\"\\u00e9\",\"amount\":1000 }\r\n\n";
+    let signature = sign(body);
+    assert_eq!(judge(&generic, body, &signature), VALID);
+
+    let parsed: Value = serde_json::from_slice(body).unwrap();
+    let rewritten = serde_json::to_vec(&parsed).unwrap();
+    let chopped = &body[..body.len() - 1];
+    for other in [rewritten.as_slice(), chopped] {
+        assert_eq!(judge(&generic, other, &signature), Verdict::Mismatch);
+        assert_ne!(digest(other), digest(body));
+    }
+}
+
+#[test]
+fn b18_no_byte_of_the_body_is_decoded_before_the_signature_holds() {
+    let generic = gateway("generic");
+    let with_note = |note: &[u8]| {
+        let mut body = BODY[..BODY.len() - 1].to_vec();
+        body.extend_from_slice(b",\"note\":\"");
+        body.extend_from_slice(note);
+        body.extend_from_slice(b"\"}");
+        body
+    };
+    let readable = [with_note("💳".as_bytes()), with_note("\u{2028}".as_bytes())];
+    let unreadable = [
+        with_note(b"\xff\xfe"),
+        [b"\xef\xbb\xbf", BODY].concat(),
+        b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xab\x56\x00".to_vec(),
+    ];
+    for body in readable.iter().chain(&unreadable) {
+        assert_eq!(judge(&generic, body, &sign(body)), VALID);
+    }
+    for body in &readable {
+        assert!(event::read(&generic, body).is_ok());
+    }
+    for body in &unreadable {
+        assert_eq!(event::read(&generic, body).unwrap_err().event_id, None);
+    }
+}
+
+#[test]
+fn b19_text_that_is_no_signature_is_an_answer_not_a_failure() {
+    let one_mib = "a".repeat(1024 * 1024);
+    let texts = [
+        "",
+        "abc",
+        &"a".repeat(63),
+        &"a".repeat(65),
+        &"z".repeat(64),
+        &"é".repeat(64),
+        &one_mib,
+        "v1=",
+        "v1=,v1=",
+    ];
+    for name in ["generic", "stripe"] {
+        let gateway = gateway(name);
+        for text in texts {
+            let verdict = judge(&gateway, BODY, text);
+            assert!(
+                matches!(verdict, Verdict::Malformed(_)),
+                "{name} {:.20}: {verdict:?}",
+                text
+            );
+        }
+        let missing = Delivery {
+            body: BODY,
+            signature: None,
+            headers: None,
+        };
+        let secret = Secret::new(&gateway, SECRET).unwrap();
+        let verdict = verify(&gateway, &missing, &[secret], NOW, None);
+        assert_eq!(verdict, Verdict::Malformed(Malformed::NoSignature));
+    }
+}
+
+#[test]
+fn b22_a_key_that_anybody_knows_is_not_a_secret() {
+    let generic = gateway("generic");
+    for blank in [
+        "",
+        " ",
+        "                    ",
+        "\n\t",
+        "\u{2003}\u{2003}\u{2003}",
+    ] {
+        assert_eq!(
+            Secret::new(&generic, blank).unwrap_err(),
+            SecretFault::Blank
+        );
+    }
+    for short in ["x", "seven b"] {
+        assert_eq!(
+            Secret::new(&generic, short).unwrap_err(),
+            SecretFault::TooShort
+        );
+    }
+    assert!(Secret::new(&generic, "eight by").is_ok());
+
+    let signature = hmac_hex(b"", &[BODY]);
+    let delivery = Delivery {
+        body: BODY,
+        signature: Some(&signature),
+        headers: None,
+    };
+    assert_eq!(
+        verify(&generic, &delivery, &[], NOW, None),
+        Verdict::Mismatch
+    );
+}
+
+#[test]
+fn b24_the_window_is_two_sided_and_its_edge_belongs_to_it() {
+    let stripe = gateway("stripe");
+    let age = |seconds: i64| {
+        judge(
+            &stripe,
+            BODY,
+            &sign_pairs(&(NOW - seconds).to_string(), BODY),
+        )
+    };
+    for seconds in [0, 299, 300, -299, -300] {
+        let timestamp = Some(NOW - seconds);
+        assert_eq!(age(seconds), Verdict::Valid { timestamp }, "{seconds}");
+    }
+    for seconds in [301, -301, NOW, 86_400] {
+        assert_eq!(age(seconds), Verdict::Expired, "{seconds}");
+    }
+    for far in ["1764590400000", "9223372036854775807", "0"] {
+        assert_eq!(
+            judge(&stripe, BODY, &sign_pairs(far, BODY)),
+            Verdict::Expired,
+            "{far}"
+        );
+    }
+}
+
+#[test]
+fn b24_timestamps_are_plain_digits() {
+    let stripe = gateway("stripe");
+    for text in [
+        "",
+        "-1",
+        "+1",
+        "123abc",
+        "1e3",
+        "1764590400.0",
+        " 1764590400",
+        "9999999999999999999",
+        "１７６４",
+    ] {
+        let verdict = judge(&stripe, BODY, &sign_pairs(text, BODY));
+        assert_eq!(
+            verdict,
+            Verdict::Malformed(Malformed::BadTimestamp),
+            "{text:?}"
+        );
+    }
+    let v1 = format!("v1={}", sign(BODY));
+    assert_eq!(
+        judge(&stripe, BODY, &v1),
+        Verdict::Malformed(Malformed::NoTimestamp)
+    );
+    let twice = format!("t={NOW},{}", sign_pairs(&NOW.to_string(), BODY));
+    assert_eq!(
+        judge(&stripe, BODY, &twice),
+        Verdict::Malformed(Malformed::SeveralTimestamps)
+    );
+}
+
+#[test]
+fn the_window_of_a_source_replaces_the_definition_s() {
+    let stripe = gateway("stripe");
+    let secret = [Secret::new(&stripe, SECRET).unwrap()];
+    let signature = sign_pairs(&(NOW - 10).to_string(), BODY);
+    let delivery = Delivery {
+        body: BODY,
+        signature: Some(&signature),
+        headers: None,
+    };
+    let timestamp = Some(NOW - 10);
+    let judge = |now, tolerance| verify(&stripe, &delivery, &secret, now, tolerance);
+    assert_eq!(judge(NOW, Some(10)), Verdict::Valid { timestamp });
+    assert_eq!(judge(NOW, Some(9)), Verdict::Expired);
+    assert_eq!(judge(NOW, Some(0)), Verdict::Expired);
+    assert_eq!(judge(NOW - 10, Some(0)), Verdict::Valid { timestamp });
+    for extreme in [i64::MIN, i64::MAX] {
+        assert_eq!(judge(extreme, Some(u32::MAX)), Verdict::Expired);
+    }
+    // A wrong signature is wrong however old it is.
+    let wrong = signature.replace("v1=", "v1=0");
+    let delivery = Delivery {
+        signature: Some(&wrong),
+        ..delivery
+    };
+    assert_eq!(
+        verify(&stripe, &delivery, &secret, 0, None),
+        Verdict::Mismatch
+    );
+}
+
+#[test]
+fn a_bare_signature_may_carry_its_prefix_and_either_case() {
+    let generic = gateway("generic");
+    let signature = sign(BODY);
+    let upper = signature.to_ascii_uppercase();
+    for text in [
+        signature.clone(),
+        format!("sha256={signature}"),
+        upper.clone(),
+        format!("sha256={upper}"),
+    ] {
+        assert_eq!(judge(&generic, BODY, &text), VALID, "{text}");
+    }
+    for text in [
+        format!("sha256=sha256={signature}"),
+        format!("SHA256={signature}"),
+        format!("sha1={signature}"),
+        format!(" {signature}"),
+        format!("{signature}\n"),
+        format!("{signature},{signature}"),
+    ] {
+        let verdict = judge(&generic, BODY, &text);
+        assert_eq!(
+            verdict,
+            Verdict::Malformed(Malformed::Undecodable),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn any_active_secret_and_any_candidate_may_match() {
+    let stripe = gateway("stripe");
+    let secrets: Vec<_> = ["the first secret", SECRET, "the third secret"]
+        .iter()
+        .map(|text| Secret::new(&stripe, text).unwrap())
+        .collect();
+    let good = sign_pairs(&NOW.to_string(), BODY);
+    let text = format!("{good},v1={},v1=,v0=x,extra", "0".repeat(64));
+    let delivery = Delivery {
+        body: BODY,
+        signature: Some(&text),
+        headers: None,
+    };
+    let judge = |secrets: &[Secret]| verify(&stripe, &delivery, secrets, NOW, None);
+    assert_eq!(
+        judge(&secrets),
+        Verdict::Valid {
+            timestamp: Some(NOW)
+        }
+    );
+    assert_eq!(judge(&secrets[..1]), Verdict::Mismatch);
+}
+
+#[test]
+fn headers_are_found_in_any_case_and_never_guessed() {
+    let generic = gateway("generic");
+    let signature = sign(BODY);
+    let (good, wrong) = (signature.as_str(), &*"0".repeat(64));
+    let judge = |headers: &[(&str, &str)]| judge_headers(&generic, BODY, headers);
+    assert_eq!(judge(&[("x-signature", good)]), VALID);
+    assert_eq!(
+        judge(&[("X-HUB-SIGNATURE-256", good), ("other", "x")]),
+        VALID
+    );
+    assert_eq!(
+        judge(&[("X-Signature", good), ("x-signature", good)]),
+        VALID
+    );
+    assert_eq!(
+        judge(&[("X-Signature", wrong), ("X-Hub-Signature-256", good)]),
+        Verdict::Mismatch
+    );
+    let ambiguous = Verdict::Malformed(Malformed::AmbiguousHeader);
+    assert_eq!(
+        judge(&[("X-Signature", good), ("x-signature", wrong)]),
+        ambiguous
+    );
+    assert_eq!(
+        judge(&[("x-signature", wrong), ("X-Signature", good)]),
+        ambiguous
+    );
+    assert_eq!(
+        judge(&[("other", "a"), ("Other", "b"), ("X-Signature", good)]),
+        VALID
+    );
+    assert_eq!(judge(&[]), Verdict::Malformed(Malformed::NoSignature));
+    let flood = "x".repeat(MAX_HEADER_BYTES);
+    let verdict = judge(&[("X-Signature", good), ("other", &flood)]);
+    assert_eq!(verdict, Verdict::Malformed(Malformed::HeadersTooLarge));
+}
+
+#[test]
+fn a_signature_text_has_a_longest_length() {
+    let stripe = gateway("stripe");
+    let good = sign_pairs(&NOW.to_string(), BODY);
+    let padded = |length| format!("{good},{}", "x".repeat(length - good.len() - 1));
+    let verdict = judge(&stripe, BODY, &padded(MAX_SIGNATURE_BYTES));
+    assert_eq!(
+        verdict,
+        Verdict::Valid {
+            timestamp: Some(NOW)
+        }
+    );
+    let verdict = judge(&stripe, BODY, &padded(MAX_SIGNATURE_BYTES + 1));
+    assert_eq!(verdict, Verdict::Malformed(Malformed::SignatureTooLong));
+}
+
+#[test]
+fn nothing_printable_holds_a_secret_a_signature_or_a_body() {
+    let stripe = gateway("stripe");
+    let headers = Headers::new([("X-Signature", "5ecr37")]);
+    let delivery = Delivery {
+        body: b"pan 4111",
+        signature: Some("5ecr37"),
+        headers: Some(&headers),
+    };
+    let printed = format!(
+        "{:?} {delivery:?} {headers:?}",
+        Secret::new(&stripe, SECRET).unwrap()
+    );
+    for private in [SECRET, "4111", "5ecr37"] {
+        assert!(!printed.contains(private), "{printed}");
+    }
+}
+
+/// The shipped definition of signed timestamps with one text replaced.
+fn altered(from: &str, to: &str) -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/gateways/stripe.json");
+    let json = std::fs::read_to_string(path).unwrap();
+    assert!(json.contains(from), "{from}");
+    let altered = json.replacen(from, to, 1);
+    match Gateway::from_json(&altered) {
+        Ok(_) => "accepted".to_owned(),
+        Err(fault) => fault.to_string(),
+    }
+}
+
+#[test]
+fn definitions_that_trust_what_is_not_signed_are_refused() {
+    for (template, why) in [
+        ("{timestamp}.", "{body} exactly once"),
+        ("{timestamp}.{body}{body}", "{body} exactly once"),
+        ("", "{body} exactly once"),
+        ("{body}", "an unsigned timestamp proves nothing"),
+        ("{timestamp}.{timestamp}.{body}", "more than once"),
+        ("{time}.{body}", "no placeholder {time}"),
+        ("{timestamp}.{body", "brace without its partner"),
+        ("{timestamp}}.{body}", "brace without its partner"),
+        ("{timestamp}.{{body}}", "no placeholder"),
+    ] {
+        let answer = altered("{timestamp}.{body}", template);
+        assert!(answer.contains(why), "{template}: {answer}");
+    }
+    assert_eq!(
+        altered("{timestamp}.{body}", "{timestamp}{body}"),
+        "accepted"
+    );
+}
+
+#[test]
+fn definitions_are_read_strictly() {
+    for (from, to, why) in [
+        ("\"method\"", "\"methud\"", "unknown field `methud`"),
+        (
+            "\"key\": \"utf8\"",
+            "\"key\": \"utf8\", \"key\": \"utf8\"",
+            "duplicate field `key`",
+        ),
+        ("hmac-sha256", "hmac-md5", "unknown variant `hmac-md5`"),
+        ("[\"Stripe-Signature\"]", "[]", "at least one header"),
+        ("\"v1\"", "\"t\"", "the same key"),
+        ("\"v1\"", "\"v=1\"", "neither"),
+        (
+            "{\"pairs\": {\"signature_key\": \"v1\"}}",
+            "{\"bare\": {}}",
+            "format \"pairs\"",
+        ),
+        ("[\"/id\"]", "[\"id\"]", "begins with"),
+        ("[\"/id\"]", "[\"/i~2d\"]", "\"~\""),
+        ("[\"/id\"]", "[7]", "JSON pointer"),
+        (
+            "\"type\": [\"/type\"]",
+            "\"type\": []",
+            "at least one place",
+        ),
+        ("[\"cs_\"]", "[]", "at least one prefix"),
+        (
+            "\"kind\": \"charge\"",
+            "\"kind\": \"bank\"",
+            "bank_reference",
+        ),
+        (
+            "\"kind\": \"charge\"",
+            "\"kind\": \"refund\"",
+            "appears twice",
+        ),
+        (
+            "\"kind\": \"charge\"",
+            "\"kind\": \"a charge\"",
+            "white space",
+        ),
+        (
+            "\"charge.captured\"",
+            "\"payment_intent.succeeded\"",
+            "already decides",
+        ),
+        (
+            "\"payment_succeeded\"",
+            "\"payment_succeded\"",
+            "unknown variant",
+        ),
+        ("300", "-1", "expected u32"),
+    ] {
+        let answer = altered(from, to);
+        assert!(answer.contains(why), "{from} -> {to}: {answer}");
+    }
+}
+
+#[test]
+fn a_long_signature_header_costs_no_more_than_its_length() {
+    let stripe = gateway("stripe");
+    let secret = [Secret::new(&stripe, SECRET).unwrap()];
+    let header = |size: usize| {
+        let size = size / 16; // 64 KiB is the longest that is read at all
+        let mut text = format!("t={NOW}");
+        while text.len() + 70 <= size {
+            text.push_str(",v1=");
+            text.push_str(&"a".repeat(64));
+        }
+        text
+    };
+    assert_not_quadratic(header, |text| {
+        let delivery = Delivery {
+            body: BODY,
+            signature: Some(text),
+            headers: None,
+        };
+        assert_eq!(
+            verify(&stripe, &delivery, &secret, NOW, None),
+            Verdict::Mismatch
+        );
+    });
+}
+
+proptest! {
+    #[test]
+    fn what_is_signed_is_valid_and_one_bit_more_or_less_is_not(
+        body in prop::collection::vec(any::<u8>(), 1..300),
+        secret in "[!-~]{8,80}",
+        bit in any::<prop::sample::Index>(),
+    ) {
+        let stripe = gateway("stripe");
+        let key = [Secret::new(&stripe, &secret).unwrap()];
+        let mac = hmac_hex(secret.as_bytes(), &[NOW.to_string().as_bytes(), b".", &body]);
+        let text = format!("t={NOW},v1={mac}");
+        let judge = |body: &[u8], text: &str, key: &[Secret]| {
+            let delivery = Delivery { body, signature: Some(text), headers: None };
+            verify(&stripe, &delivery, key, NOW, None)
+        };
+        prop_assert_eq!(judge(&body, &text, &key), Verdict::Valid { timestamp: Some(NOW) });
+
+        let flip = |bytes: &[u8]| {
+            let bit = bit.index(bytes.len() * 8);
+            let mut flipped = bytes.to_vec();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            flipped
+        };
+        prop_assert_eq!(judge(&flip(&body), &text, &key), Verdict::Mismatch);
+        let wrong = format!("t={NOW},v1={}", hex::encode(flip(&hex::decode(&mac).unwrap())));
+        prop_assert_eq!(judge(&body, &wrong, &key), Verdict::Mismatch);
+        let later = format!("t={},v1={mac}", NOW + 1);
+        prop_assert_eq!(judge(&body, &later, &key), Verdict::Mismatch);
+        let other = [Secret::new(&stripe, &format!("{secret}.")).unwrap()];
+        prop_assert_eq!(judge(&body, &text, &other), Verdict::Mismatch);
+    }
+
+    #[test]
+    fn no_header_is_valid_by_chance_and_none_panics(
+        text in prop_oneof![".*", "(t=[0-9]{0,20},|v1=[0-9a-f]{0,65},|[tv]=,|=|,){0,9}"],
+        now: i64,
+        tolerance: Option<u32>,
+    ) {
+        for name in ["generic", "stripe"] {
+            let gateway = gateway(name);
+            let secret = [Secret::new(&gateway, SECRET).unwrap()];
+            let headers = Headers::new([("X-Signature", text.clone()), ("Stripe-Signature", text.clone())]);
+            let as_argument = Delivery { body: BODY, signature: Some(&text), headers: None };
+            let as_header = Delivery { body: BODY, signature: None, headers: Some(&headers) };
+            let verdict = verify(&gateway, &as_argument, &secret, now, tolerance);
+            let is_valid = matches!(verdict, Verdict::Valid { .. });
+            prop_assert!(!is_valid);
+            prop_assert_eq!(verdict, verify(&gateway, &as_header, &secret, now, tolerance));
+        }
+    }
+
+    #[test]
+    fn no_definition_panics(json in prop_oneof![".*", "[\\[{\"a-z:,}\\]]{0,40}"], pointer in "(/|~|[a-z0-9]){0,12}") {
+        let _ = Gateway::from_json(&json);
+        let _ = altered("\"/id\"", &serde_json::to_string(&pointer).unwrap());
+        let _ = altered("\"{timestamp}.{body}\"", &serde_json::to_string(&json).unwrap());
+    }
+}
