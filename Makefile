@@ -39,7 +39,7 @@ soak: ## every test with the long proofs at full length
 	@$(MAKE) --no-print-directory test SCALE=full
 
 fmt: ## format the Rust code
-	@. scripts/env.sh && use_rust && cargo fmt --all
+	@. scripts/env.sh && use_rust && for crate in . tests/clients/rust; do cargo fmt --manifest-path $$crate/Cargo.toml; done
 
 lint: ## formatting, clippy, shellcheck, the rules of the tree
 domain-test: ## the rules alone, without PostgreSQL
@@ -47,7 +47,7 @@ pgrx-test: ## cargo pgrx test: inside a server (leaves a test build installed)
 regress: ## pg_regress: the SQL surface
 isolation: ## pg_isolation_regress: chosen interleavings
 concurrency: ## many sessions at once, crashes, retries
-clients: ## the same calls from Python, Node, Java and Go
+clients: ## the same calls from Python, Node, Java, Go and Rust
 docs-test: ## the SQL in the documentation
 
 lint domain-test pgrx-test: setup

@@ -43,14 +43,16 @@ no_weak_test() { # nothing ignored, skipped, expected to fail, or run alone
     src tests
 }
 
-every_regress_file_runs() { # a file that is in no schedule would never fail
-  diff <(basename -s .sql tests/pg_regress/sql/*.sql | sort) \
-    <(sed -n 's/^test: *//p' tests/pg_regress/schedule | tr -s ' ' '\n' | sort)
+all_scheduled() { # all_scheduled SCHEDULE FILE...: a file that is in no schedule would never fail
+  local schedule=$1
+  shift
+  diff <(basename -a "${@%.*}" | sort) <(sed -n 's/^test: *//p' "$schedule" | xargs -n1 | sort)
 }
 
 check 'the domain stands alone' domain_alone
 check 'no gateway is named in code' no_gateway_in_code
 check 'no path of a machine' no_machine_path
 check 'no weakened test' no_weak_test
-check 'every regression file is in the schedule' every_regress_file_runs
+check 'every regression file is scheduled' all_scheduled tests/pg_regress/schedule tests/pg_regress/sql/*.sql
+check 'every isolation spec is scheduled' all_scheduled tests/isolation/isolation_schedule tests/isolation/specs/*.spec
 [ "$failed" = 0 ]

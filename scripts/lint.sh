@@ -6,8 +6,8 @@
 use_postgres
 use_rust
 
-# cargo fmt sees only what the crate's own modules lead to; with --all it sees every target.
-check 'formatting' cargo fmt --all --check
+check 'formatting' cargo fmt --check
+check 'formatting, the Rust client' cargo fmt --check --manifest-path tests/clients/rust/Cargo.toml
 check 'clippy, domain alone' cargo clippy --locked --all-targets --no-default-features -- -D warnings
 check "clippy, pg$PG_MAJOR" cargo clippy --locked --all-targets --no-default-features --features "pg$PG_MAJOR pg_test" -- -D warnings
 check 'shellcheck' shellcheck -x scripts/*.sh .ci/run

@@ -93,151 +93,46 @@ fn every_field_is_under_the_hash() {
         created_at_us: _,
     } = second();
     let altered = [
-        Line {
-            prev_hash: None,
-            ..second()
-        },
-        Line {
-            prev_hash: Some([0; 32]),
-            ..second()
-        },
-        Line {
-            tenant: id(1),
-            ..second()
-        },
-        Line {
-            receipt: 9,
-            ..second()
-        },
-        Line {
-            kind: "refund_failed",
-            ..second()
-        },
-        Line {
-            order_id: id(17),
-            ..second()
-        },
+        Line { prev_hash: None, ..second() },
+        Line { prev_hash: Some([0; 32]), ..second() },
+        Line { tenant: id(1), ..second() },
+        Line { receipt: 9, ..second() },
+        Line { kind: "refund_failed", ..second() },
+        Line { order_id: id(17), ..second() },
         Line { seq: 3, ..second() },
-        Line {
-            event_type: "STATUS_VERIFIED",
-            ..second()
-        },
-        Line {
-            amount_minor: 199_900,
-            ..second()
-        },
-        Line {
-            currency: "INr",
-            ..second()
-        },
-        Line {
-            from_status: Status::Pending,
-            ..second()
-        },
-        Line {
-            to_status: Status::Completed,
-            ..second()
-        },
-        Line {
-            source: "defaul",
-            ..second()
-        },
-        Line {
-            event_id: Some("evt_2 "),
-            ..second()
-        },
-        Line {
-            event_id: None,
-            ..second()
-        },
-        Line {
-            gateway_order_id: Some("order_L"),
-            ..second()
-        },
-        Line {
-            gateway_order_id: None,
-            ..second()
-        },
-        Line {
-            bank_utr: None,
-            ..second()
-        }, // NULL is not the empty text
-        Line {
-            created_at_us: 845_000_000_000_002,
-            ..second()
-        },
+        Line { event_type: "STATUS_VERIFIED", ..second() },
+        Line { amount_minor: 199_900, ..second() },
+        Line { currency: "INr", ..second() },
+        Line { from_status: Status::Pending, ..second() },
+        Line { to_status: Status::Completed, ..second() },
+        Line { source: "defaul", ..second() },
+        Line { event_id: Some("evt_2 "), ..second() },
+        Line { event_id: None, ..second() },
+        Line { gateway_order_id: Some("order_L"), ..second() },
+        Line { gateway_order_id: None, ..second() },
+        Line { bank_utr: None, ..second() }, // NULL is not the empty text
+        Line { created_at_us: 845_000_000_000_002, ..second() },
     ];
-    let mut hashes: Vec<_> = altered
-        .iter()
-        .map(Line::hash)
-        .chain([second().hash()])
-        .collect();
+    let mut hashes: Vec<_> = altered.iter().map(Line::hash).chain([second().hash()]).collect();
     hashes.sort_unstable();
     hashes.dedup();
-    assert_eq!(
-        hashes.len(),
-        altered.len() + 1,
-        "two different lines have one hash"
-    );
+    assert_eq!(hashes.len(), altered.len() + 1, "two different lines have one hash");
 }
 
 #[test]
 fn neighbouring_fields_cannot_lend_each_other_bytes() {
     let lines = [
-        Line {
-            source: "ab",
-            event_id: Some("c"),
-            ..first()
-        },
-        Line {
-            source: "a",
-            event_id: Some("bc"),
-            ..first()
-        },
-        Line {
-            source: "",
-            event_id: Some("abc"),
-            ..first()
-        },
-        Line {
-            source: "abc",
-            event_id: Some(""),
-            ..first()
-        },
-        Line {
-            source: "abc",
-            event_id: None,
-            ..first()
-        },
-        Line {
-            event_id: Some("a"),
-            gateway_order_id: None,
-            bank_utr: None,
-            ..first()
-        },
-        Line {
-            event_id: None,
-            gateway_order_id: Some("a"),
-            bank_utr: None,
-            ..first()
-        },
-        Line {
-            event_id: None,
-            gateway_order_id: None,
-            bank_utr: Some("a"),
-            ..first()
-        },
+        Line { source: "ab", event_id: Some("c"), ..first() },
+        Line { source: "a", event_id: Some("bc"), ..first() },
+        Line { source: "", event_id: Some("abc"), ..first() },
+        Line { source: "abc", event_id: Some(""), ..first() },
+        Line { source: "abc", event_id: None, ..first() },
+        Line { event_id: Some("a"), gateway_order_id: None, bank_utr: None, ..first() },
+        Line { event_id: None, gateway_order_id: Some("a"), bank_utr: None, ..first() },
+        Line { event_id: None, gateway_order_id: None, bank_utr: Some("a"), ..first() },
         // One field that spells out, length and all, what two fields would be.
-        Line {
-            event_id: Some("x"),
-            gateway_order_id: Some("y"),
-            ..first()
-        },
-        Line {
-            event_id: Some("x\0\0\0\u{1}y"),
-            gateway_order_id: None,
-            ..first()
-        },
+        Line { event_id: Some("x"), gateway_order_id: Some("y"), ..first() },
+        Line { event_id: Some("x\0\0\0\u{1}y"), gateway_order_id: None, ..first() },
     ];
     let mut hashes: Vec<_> = lines.iter().map(Line::hash).collect();
     hashes.sort_unstable();
@@ -248,24 +143,9 @@ fn neighbouring_fields_cannot_lend_each_other_bytes() {
 #[test]
 fn idempotency_hashes_are_the_known_answers() {
     for (client_txn_id, utr, amount_minor, answer) in [
-        (
-            "O1",
-            "123456789012",
-            199_900,
-            "bd6b3c92c23dcc51266f76bb2e4fd392960cecf38c4482756ec55c9057dcfd79",
-        ),
-        (
-            "",
-            "",
-            0,
-            "fa9ba74615422909e1e80df74bbac150edaafab9aaf1c5da566c8193d4a0ad65",
-        ),
-        (
-            "Ł",
-            "",
-            -1,
-            "44f03c5f1494ca9164266f2ee92aeedf0e08e66a37347405ae49552b109ffb21",
-        ),
+        ("O1", "123456789012", 199_900, "bd6b3c92c23dcc51266f76bb2e4fd392960cecf38c4482756ec55c9057dcfd79"),
+        ("", "", 0, "fa9ba74615422909e1e80df74bbac150edaafab9aaf1c5da566c8193d4a0ad65"),
+        ("Ł", "", -1, "44f03c5f1494ca9164266f2ee92aeedf0e08e66a37347405ae49552b109ffb21"),
     ] {
         assert_eq!(idempotency_hash(client_txn_id, utr, amount_minor), answer);
     }

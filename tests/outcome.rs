@@ -7,21 +7,10 @@ const TABLE: &[(&str, &[&str], u16)] = &[
     ("applied", &[], 200),
     (
         "recorded",
-        &[
-            "informational",
-            "unmapped_type",
-            "same_payment",
-            "already_in_state",
-            "stale",
-            "test_mode",
-        ],
+        &["informational", "unmapped_type", "same_payment", "already_in_state", "stale", "test_mode"],
         200,
     ),
-    (
-        "duplicate",
-        &["informational", "order_not_found", "amount_mismatch"],
-        200,
-    ),
+    ("duplicate", &["informational", "order_not_found", "amount_mismatch"], 200),
     ("parked", &["order_not_found"], 200),
     (
         "exception",
@@ -37,21 +26,9 @@ const TABLE: &[(&str, &[&str], u16)] = &[
         200,
     ),
     ("digest_conflict", &[], 200),
-    (
-        "rejected",
-        &[
-            "signature_mismatch",
-            "signature_malformed",
-            "timestamp_out_of_tolerance",
-        ],
-        401,
-    ),
+    ("rejected", &["signature_mismatch", "signature_malformed", "timestamp_out_of_tolerance"], 401),
     ("rejected", &["no_active_secret"], 503),
-    (
-        "rejected",
-        &["event_id_malformed", "event_id_mismatch"],
-        400,
-    ),
+    ("rejected", &["event_id_malformed", "event_id_mismatch"], 400),
     ("rejected", &["too_large"], 413),
 ];
 
@@ -72,9 +49,7 @@ fn rows() -> Vec<(Outcome, Option<Reason>, u16)> {
                 [] => vec![None],
                 reasons => reasons.iter().map(|word| Some(reason(word))).collect(),
             };
-            reasons
-                .into_iter()
-                .map(|reason| (outcome(word), reason, *status))
+            reasons.into_iter().map(|reason| (outcome(word), reason, *status))
         })
         .collect()
 }
@@ -82,16 +57,8 @@ fn rows() -> Vec<(Outcome, Option<Reason>, u16)> {
 #[test]
 fn default_status_is_the_tables() {
     for (outcome, reason, status) in rows() {
-        assert_eq!(
-            default_http_status(outcome, reason),
-            status,
-            "{outcome} {reason:?}"
-        );
-        assert_eq!(
-            HttpStatuses::default().get(outcome, reason),
-            status,
-            "{outcome} {reason:?}"
-        );
+        assert_eq!(default_http_status(outcome, reason), status, "{outcome} {reason:?}");
+        assert_eq!(HttpStatuses::default().get(outcome, reason), status, "{outcome} {reason:?}");
     }
 }
 
@@ -108,18 +75,12 @@ fn only_rejections_are_told_the_gateway() {
 #[test]
 fn every_word_is_in_the_table_and_reads_back() {
     for &outcome in Outcome::ALL {
-        assert!(
-            rows().iter().any(|row| row.0 == outcome),
-            "{outcome} is not in the table"
-        );
+        assert!(rows().iter().any(|row| row.0 == outcome), "{outcome} is not in the table");
         assert_eq!(Outcome::from_word(outcome.as_str()), Some(outcome));
         assert_eq!(outcome.to_string(), outcome.as_str());
     }
     for &reason in Reason::ALL {
-        assert!(
-            rows().iter().any(|row| row.1 == Some(reason)),
-            "{reason} is not in the table"
-        );
+        assert!(rows().iter().any(|row| row.1 == Some(reason)), "{reason} is not in the table");
         assert_eq!(Reason::from_word(reason.as_str()), Some(reason));
         assert_eq!(reason.to_string(), reason.as_str());
     }
@@ -147,17 +108,10 @@ fn override_of_a_reason_goes_before_that_of_its_outcome() {
             ("applied", _) => 204,
             _ => default,
         };
-        assert_eq!(
-            statuses.get(outcome, reason),
-            expected,
-            "{outcome} {reason:?}"
-        );
+        assert_eq!(statuses.get(outcome, reason), expected, "{outcome} {reason:?}");
     }
     // A reason is overridden under its outcome alone.
-    assert_eq!(
-        statuses.get(Outcome::Duplicate, Some(Reason::AmountMismatch)),
-        200
-    );
+    assert_eq!(statuses.get(Outcome::Duplicate, Some(Reason::AmountMismatch)), 200);
 }
 
 #[test]
@@ -166,10 +120,7 @@ fn the_order_of_overrides_does_not_matter_and_the_last_one_holds() {
     statuses.set("parked/order_not_found", 202).unwrap();
     statuses.set("parked", 404).unwrap();
     statuses.set("parked/order_not_found", 425).unwrap();
-    assert_eq!(
-        statuses.get(Outcome::Parked, Some(Reason::OrderNotFound)),
-        425
-    );
+    assert_eq!(statuses.get(Outcome::Parked, Some(Reason::OrderNotFound)), 425);
 }
 
 #[test]
@@ -179,22 +130,10 @@ fn bounds_of_a_status() {
         statuses.set("applied", status).unwrap();
         assert_eq!(i64::from(statuses.get(Outcome::Applied, None)), status);
     }
-    for status in [
-        99,
-        600,
-        0,
-        -200,
-        65_736, /* 200 in 16 bits */
-        i64::MAX,
-        i64::MIN,
-    ] {
+    for status in [99, 600, 0, -200, 65_736 /* 200 in 16 bits */, i64::MAX, i64::MIN] {
         assert!(statuses.set("applied", status).is_err(), "{status}");
     }
-    assert_eq!(
-        statuses.get(Outcome::Applied, None),
-        599,
-        "a refused override changes nothing"
-    );
+    assert_eq!(statuses.get(Outcome::Applied, None), 599, "a refused override changes nothing");
 }
 
 #[test]

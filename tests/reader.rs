@@ -33,24 +33,16 @@ fn paid_but(member: &str, raw: &str) -> String {
         ("currency", r#""usd""#),
         ("payment", r#""pi_1""#),
     ];
-    let mut members: Vec<_> = usual
-        .into_iter()
-        .filter(|(name, _)| *name != member)
-        .collect();
+    let mut members: Vec<_> = usual.into_iter().filter(|(name, _)| *name != member).collect();
     members.push((member, raw));
     members.retain(|(_, raw)| !raw.is_empty());
-    let members: Vec<_> = members
-        .iter()
-        .map(|(name, raw)| format!("{name:?}:{raw}"))
-        .collect();
+    let members: Vec<_> = members.iter().map(|(name, raw)| format!("{name:?}:{raw}")).collect();
     format!("{{{}}}", members.join(","))
 }
 
 fn references(event: &Event) -> Vec<(&str, &str)> {
     let pairs = event.references.iter();
-    pairs
-        .map(|Reference { kind, value }| (kind.as_str(), value.as_str()))
-        .collect()
+    pairs.map(|Reference { kind, value }| (kind.as_str(), value.as_str())).collect()
 }
 
 #[test]
@@ -67,10 +59,7 @@ fn every_fact_of_a_plain_event_is_read() {
     assert_eq!(event.merchant_id.as_deref(), Some("M1"));
     assert_eq!(event.amount_minor, Some(1000));
     assert_eq!(event.currency.unwrap().as_str(), "INR");
-    assert_eq!(
-        references(&event),
-        [("bank", "123456789012"), ("payment", "pi_1")]
-    );
+    assert_eq!(references(&event), [("bank", "123456789012"), ("payment", "pi_1")]);
     assert_eq!(event.bank_reference.as_deref(), Some("123456789012"));
     assert_eq!(event.payer.as_deref(), Some("a b@bank"));
     assert_eq!(event.event_time_us, Some(1_764_590_400_000_000));
@@ -99,10 +88,7 @@ fn types_of_the_plain_shape_have_their_kinds() {
     }
     for kind in Kind::ALL {
         assert_eq!(kind.as_str().parse(), Ok(kind));
-        assert_eq!(
-            serde_json::from_value::<Kind>(json!(kind.as_str())).unwrap(),
-            kind
-        );
+        assert_eq!(serde_json::from_value::<Kind>(json!(kind.as_str())).unwrap(), kind);
     }
     assert!("paid".parse::<Kind>().is_err());
 }
@@ -111,17 +97,11 @@ fn types_of_the_plain_shape_have_their_kinds() {
 fn known_payloads_give_their_known_fields() {
     let stripe = gateway("stripe");
     let paid = event::read(&stripe, &stripe_body("stripe-001-ok")).unwrap();
-    assert_eq!(
-        paid.event_id.as_deref(),
-        Some("evt_3Qx7LmA1b2C3d4E50kTz9YpW")
-    );
+    assert_eq!(paid.event_id.as_deref(), Some("evt_3Qx7LmA1b2C3d4E50kTz9YpW"));
     assert_eq!(paid.event_type, "payment_intent.succeeded");
     assert_eq!(paid.kind, Some(Kind::PaymentSucceeded));
     assert_eq!(paid.order_reference.as_deref(), Some("ORD-2025-000871"));
-    assert_eq!(
-        paid.gateway_order_id.as_deref(),
-        Some("pi_3Qx7LmA1b2C3d4E50aBcDeFg")
-    );
+    assert_eq!(paid.gateway_order_id.as_deref(), Some("pi_3Qx7LmA1b2C3d4E50aBcDeFg"));
     assert_eq!(paid.amount_minor, Some(249_900));
     assert_eq!(paid.currency.unwrap().as_str(), "INR");
     assert_eq!(paid.bank_reference, None);
@@ -129,24 +109,15 @@ fn known_payloads_give_their_known_fields() {
     assert_eq!(paid.live_mode, Some(false));
     assert_eq!(
         references(&paid),
-        [
-            ("charge", "ch_3Qx7LmA1b2C3d4E50hIjKlMn"),
-            ("payment_intent", "pi_3Qx7LmA1b2C3d4E50aBcDeFg")
-        ]
+        [("charge", "ch_3Qx7LmA1b2C3d4E50hIjKlMn"), ("payment_intent", "pi_3Qx7LmA1b2C3d4E50aBcDeFg")]
     );
 
     let yen = event::read(&stripe, &stripe_body("stripe-070-jpy")).unwrap();
-    assert_eq!(
-        yen.event_id.as_deref(),
-        Some("evt_1Qx8JpYzero0000000000001")
-    );
+    assert_eq!(yen.event_id.as_deref(), Some("evt_1Qx8JpYzero0000000000001"));
     assert_eq!(yen.event_type, "checkout.session.completed");
     assert_eq!(yen.kind, Some(Kind::PaymentSucceeded));
     assert_eq!(yen.order_reference.as_deref(), Some("ORD-JP-77"));
-    assert_eq!(
-        yen.gateway_order_id.as_deref(),
-        Some("cs_test_a1JpYq0w9e8r7t6y5u4i3o2p1")
-    );
+    assert_eq!(yen.gateway_order_id.as_deref(), Some("cs_test_a1JpYq0w9e8r7t6y5u4i3o2p1"));
     assert_eq!(yen.amount_minor, Some(12_800));
     assert_eq!(yen.currency.unwrap().as_str(), "JPY");
     assert_eq!(yen.event_time_us, Some(1_764_590_500_000_000));
@@ -156,10 +127,7 @@ fn known_payloads_give_their_known_fields() {
     assert_eq!(refund.amount_minor, Some(50_000));
     assert_eq!(refund.order_reference.as_deref(), Some("ORD-2025-000871"));
     // The payment intent and not the charge: it is what the order and its payment know.
-    assert_eq!(
-        refund.gateway_order_id.as_deref(),
-        Some("pi_3Qx7LmA1b2C3d4E50aBcDeFg")
-    );
+    assert_eq!(refund.gateway_order_id.as_deref(), Some("pi_3Qx7LmA1b2C3d4E50aBcDeFg"));
 }
 
 #[test]
@@ -172,41 +140,17 @@ fn a_condition_decides_between_the_kinds_of_one_type() {
                 "id": "cs_1", "client_reference_id": "O1", "amount": 5, "currency": "usd", member: value
             }}
         });
-        event::read(&stripe, body.to_string().as_bytes())
-            .unwrap()
-            .kind
-            .unwrap()
+        event::read(&stripe, body.to_string().as_bytes()).unwrap().kind.unwrap()
     };
     let completed = "checkout.session.completed";
-    assert_eq!(
-        kind(completed, "payment_status", json!("paid")),
-        Kind::PaymentSucceeded
-    );
-    assert_eq!(
-        kind(completed, "payment_status", json!("unpaid")),
-        Kind::Informational
-    );
-    assert_eq!(
-        kind(completed, "payment_status", json!(null)),
-        Kind::Informational
-    );
+    assert_eq!(kind(completed, "payment_status", json!("paid")), Kind::PaymentSucceeded);
+    assert_eq!(kind(completed, "payment_status", json!("unpaid")), Kind::Informational);
+    assert_eq!(kind(completed, "payment_status", json!(null)), Kind::Informational);
     assert_eq!(kind(completed, "mode", json!("setup")), Kind::Informational);
-    assert_eq!(
-        kind("charge.succeeded", "captured", json!(true)),
-        Kind::PaymentSucceeded
-    );
-    assert_eq!(
-        kind("charge.succeeded", "captured", json!(false)),
-        Kind::PaymentAuthorized
-    );
-    assert_eq!(
-        kind("charge.dispute.closed", "status", json!("lost")),
-        Kind::DisputeLost
-    );
-    assert_eq!(
-        kind("refund.updated", "status", json!("pending")),
-        Kind::RefundInitiated
-    );
+    assert_eq!(kind("charge.succeeded", "captured", json!(true)), Kind::PaymentSucceeded);
+    assert_eq!(kind("charge.succeeded", "captured", json!(false)), Kind::PaymentAuthorized);
+    assert_eq!(kind("charge.dispute.closed", "status", json!("lost")), Kind::DisputeLost);
+    assert_eq!(kind("refund.updated", "status", json!("pending")), Kind::RefundInitiated);
 }
 
 #[test]
@@ -218,18 +162,9 @@ fn b28_text_that_nobody_asked_for_may_hold_anything_that_json_allows() {
     // Where it is asked for, it has to be text that can be stored and compared.
     let control = Fault::Identifier(Field::OrderReference, IdentifierFault::Control);
     assert_eq!(read(paid_but("order", r#""a\u0000b""#)), Err(control));
-    assert_eq!(
-        read(paid_but("order", r#""\ud83d""#)),
-        Err(Fault::NotText(Field::OrderReference))
-    );
-    assert_eq!(
-        read(paid_but("type", r#""\udc00""#)),
-        Err(Fault::NotText(Field::EventType))
-    );
-    assert_eq!(
-        read(paid_with(r#","payer_vpa":"a\u0000b""#)).unwrap().payer,
-        None
-    );
+    assert_eq!(read(paid_but("order", r#""\ud83d""#)), Err(Fault::NotText(Field::OrderReference)));
+    assert_eq!(read(paid_but("type", r#""\udc00""#)), Err(Fault::NotText(Field::EventType)));
+    assert_eq!(read(paid_with(r#","payer_vpa":"a\u0000b""#)).unwrap().payer, None);
     let escaped = read(paid_but("order", r#""\u004f\u0031""#)).unwrap();
     assert_eq!(escaped.order_reference.as_deref(), Some("O1"));
 }
@@ -251,14 +186,8 @@ fn b29_duplicate_keys_are_ambiguous() {
     ] {
         assert_eq!(read(paid_with(more)), duplicate, "{more}");
     }
-    let many: Vec<_> = (0..500)
-        .chain([250])
-        .map(|n| format!(r#""key{n}":{n}"#))
-        .collect();
-    assert_eq!(
-        read(paid_with(&format!(r#","x":{{{}}}"#, many.join(",")))),
-        duplicate
-    );
+    let many: Vec<_> = (0..500).chain([250]).map(|n| format!(r#""key{n}":{n}"#)).collect();
+    assert_eq!(read(paid_with(&format!(r#","x":{{{}}}"#, many.join(",")))), duplicate);
     for more in [
         r#","x":{"id":1,"amount":2}"#,
         r#","Amount":1"#,
@@ -266,22 +195,14 @@ fn b29_duplicate_keys_are_ambiguous() {
         r#","x":[{"a":1},{"a":2}]"#,
         r#","x":{"\ud83d":1,"\udcb3":2,"\ufffd":3}"#,
     ] {
-        assert_eq!(
-            read(paid_with(more)).unwrap().amount_minor,
-            Some(1000),
-            "{more}"
-        );
+        assert_eq!(read(paid_with(more)).unwrap().amount_minor, Some(1000), "{more}");
     }
 }
 
 #[test]
 fn b30_depth_has_one_limit() {
     let nested = |open: &str, close: &str, levels: usize| {
-        paid_with(&format!(
-            r#","x":{}1{}"#,
-            open.repeat(levels),
-            close.repeat(levels)
-        ))
+        paid_with(&format!(r#","x":{}1{}"#, open.repeat(levels), close.repeat(levels)))
     };
     for (open, close) in [("[", "]"), (r#"{"a":"#, "}")] {
         assert!(read(nested(open, close, MAX_DEPTH - 1)).is_ok()); // and one for the body itself
@@ -289,10 +210,7 @@ fn b30_depth_has_one_limit() {
             let fault = Err(Fault::Json(JsonFault::TooDeep));
             assert_eq!(read(nested(open, close, levels)), fault, "{levels}");
         }
-        assert!(matches!(
-            read(open.repeat(100_000)),
-            Err(Fault::Json(JsonFault::Syntax { .. }))
-        ));
+        assert!(matches!(read(open.repeat(100_000)), Err(Fault::Json(JsonFault::Syntax { .. }))));
     }
 }
 
@@ -306,11 +224,7 @@ fn b31_amounts_are_exact_or_refused() {
         ("0", 0),
         ("-30000", -30_000),
     ] {
-        assert_eq!(
-            read(paid_but("amount", token)).unwrap().amount_minor,
-            Some(minor),
-            "{token}"
-        );
+        assert_eq!(read(paid_but("amount", token)).unwrap().amount_minor, Some(minor), "{token}");
     }
     for token in ["9223372036854775808", "123456789012345678901234567890"] {
         let fault = Err(Fault::Amount(MoneyFault::OutOfRange));
@@ -321,32 +235,17 @@ fn b31_amounts_are_exact_or_refused() {
         assert_eq!(read(paid_but("amount", token)), fault, "{token}");
     }
     for token in [r#""1000""#, "true", "[1000]", r#"{"value":1000}"#] {
-        assert_eq!(
-            read(paid_but("amount", token)),
-            Err(Fault::WrongType(Field::Amount)),
-            "{token}"
-        );
+        assert_eq!(read(paid_but("amount", token)), Err(Fault::WrongType(Field::Amount)), "{token}");
     }
     for token in ["null", ""] {
-        assert_eq!(
-            read(paid_but("amount", token)),
-            Err(Fault::Missing(Field::Amount)),
-            "{token}"
-        );
+        assert_eq!(read(paid_but("amount", token)), Err(Fault::Missing(Field::Amount)), "{token}");
     }
 }
 
 #[test]
 fn b39_a_currency_that_is_not_one_matches_nothing() {
     for raw in [r#""inr""#, r#""Inr""#, r#""INR""#] {
-        assert_eq!(
-            read(paid_but("currency", raw))
-                .unwrap()
-                .currency
-                .unwrap()
-                .as_str(),
-            "INR"
-        );
+        assert_eq!(read(paid_but("currency", raw)).unwrap().currency.unwrap().as_str(), "INR");
     }
     for raw in [
         r#"" inr""#,
@@ -360,11 +259,7 @@ fn b39_a_currency_that_is_not_one_matches_nothing() {
         "",
         "[]",
     ] {
-        assert_eq!(
-            read(paid_but("currency", raw)).unwrap().currency,
-            None,
-            "{raw}"
-        );
+        assert_eq!(read(paid_but("currency", raw)).unwrap().currency, None, "{raw}");
     }
 }
 
@@ -383,11 +278,7 @@ fn b34_a_far_time_is_no_time() {
         (r#""1764590400""#, None),
         ("null", None),
     ] {
-        assert_eq!(
-            read(paid_but("created", raw)).unwrap().event_time_us,
-            time,
-            "{raw}"
-        );
+        assert_eq!(read(paid_but("created", raw)).unwrap().event_time_us, time, "{raw}");
     }
 }
 
@@ -408,28 +299,17 @@ fn identifiers_are_exact_or_refused() {
             (r#""O\u00011""#.to_owned(), IdentifierFault::Control),
             (format!("{:?}", "x".repeat(256)), IdentifierFault::TooLong),
         ] {
-            assert_eq!(
-                read(paid_but(member, &raw)),
-                Err(Fault::Identifier(field, why)),
-                "{member} {raw}"
-            );
+            assert_eq!(read(paid_but(member, &raw)), Err(Fault::Identifier(field, why)), "{member} {raw}");
         }
         for raw in ["true", "[]", "{}", "1.0", "-1", "1e3"] {
-            assert_eq!(
-                read(paid_but(member, raw)),
-                Err(Fault::WrongType(field)),
-                "{member} {raw}"
-            );
+            assert_eq!(read(paid_but(member, raw)), Err(Fault::WrongType(field)), "{member} {raw}");
         }
         assert!(read(paid_but(member, &format!("{:?}", "x".repeat(255)))).is_ok());
         assert!(read(paid_but(member, "9007199254740993")).is_ok());
     }
     let number = read(paid_but("id", "9007199254740993")).unwrap();
     assert_eq!(number.event_id.as_deref(), Some("9007199254740993"));
-    let empty = Err(Fault::Identifier(
-        Field::OrderReference,
-        IdentifierFault::Empty,
-    ));
+    let empty = Err(Fault::Identifier(Field::OrderReference, IdentifierFault::Empty));
     assert_eq!(read(paid_but("order", r#""""#)), empty);
     assert_eq!(read(paid_but("utr", r#""""#)).unwrap().bank_reference, None);
     assert_eq!(identifier::check("Ünïcode-💳"), Ok(()));
@@ -441,24 +321,12 @@ fn a_payment_needs_an_order_and_an_event_needs_id_and_type() {
     assert_eq!(read(paid_but("order", "null")), Err(Fault::NoOrder));
     let by_gateway = paid_with(r#","gateway_order_id":"go_1""#).replace(r#""order":"O1","#, "");
     assert!(read(by_gateway).is_ok());
-    assert_eq!(
-        read(paid_but("id", "")),
-        Err(Fault::Missing(Field::EventId))
-    );
-    assert_eq!(
-        read(paid_but("type", "")),
-        Err(Fault::Missing(Field::EventType))
-    );
-    assert_eq!(
-        read(paid_but("type", "7")),
-        Err(Fault::WrongType(Field::EventType))
-    );
+    assert_eq!(read(paid_but("id", "")), Err(Fault::Missing(Field::EventId)));
+    assert_eq!(read(paid_but("type", "")), Err(Fault::Missing(Field::EventType)));
+    assert_eq!(read(paid_but("type", "7")), Err(Fault::WrongType(Field::EventType)));
     assert_eq!(read("[]"), Err(Fault::Missing(Field::EventId)));
     let long = format!("{:?}", "x".repeat(256));
-    let too_long = Err(Fault::Identifier(
-        Field::EventType,
-        IdentifierFault::TooLong,
-    ));
+    let too_long = Err(Fault::Identifier(Field::EventType, IdentifierFault::TooLong));
     assert_eq!(read(paid_but("type", &long)), too_long);
     // Other kinds move no money and may come without an amount.
     assert!(read(r#"{"id":"e","type":"failed","order":"O1"}"#).is_ok());
@@ -466,33 +334,19 @@ fn a_payment_needs_an_order_and_an_event_needs_id_and_type() {
 
 #[test]
 fn live_mode_is_true_false_or_absent() {
-    for (raw, mode) in [
-        ("true", Some(true)),
-        ("false", Some(false)),
-        ("null", None),
-        ("", None),
-    ] {
-        assert_eq!(
-            read(paid_but("livemode", raw)).unwrap().live_mode,
-            mode,
-            "{raw}"
-        );
+    for (raw, mode) in [("true", Some(true)), ("false", Some(false)), ("null", None), ("", None)] {
+        assert_eq!(read(paid_but("livemode", raw)).unwrap().live_mode, mode, "{raw}");
     }
     for raw in [r#""true""#, "1", "0", "[]"] {
-        assert_eq!(
-            read(paid_but("livemode", raw)),
-            Err(Fault::WrongType(Field::LiveMode)),
-            "{raw}"
-        );
+        assert_eq!(read(paid_but("livemode", raw)), Err(Fault::WrongType(Field::LiveMode)), "{raw}");
     }
 }
 
 #[test]
 fn events_without_effect_are_read_leniently() {
     for event_type in ["ping", "unheard_of"] {
-        let body = format!(
-            r#"{{"id":"e","type":"{event_type}","order":"my order","amount":"x","payment":[]}}"#
-        );
+        let body =
+            format!(r#"{{"id":"e","type":"{event_type}","order":"my order","amount":"x","payment":[]}}"#);
         let event = read(body).unwrap();
         assert_eq!((event.order_reference, event.amount_minor), (None, None));
         assert!(event.references.is_empty());
@@ -518,10 +372,7 @@ fn messages_never_repeat_the_body() {
     let unreadable = event::read(&gateway("generic"), body.as_bytes()).unwrap_err();
     assert!(!unreadable.to_string().contains("4111"), "{unreadable}");
     let broken = event::read(&gateway("generic"), b"{\"4111\" 4111}").unwrap_err();
-    assert_eq!(
-        broken.to_string(),
-        "the body is not one JSON value (line 1, column 9)"
-    );
+    assert_eq!(broken.to_string(), "the body is not one JSON value (line 1, column 9)");
 }
 
 #[test]
@@ -556,18 +407,9 @@ fn only_json_is_json() {
     ] {
         assert!(syntax(body.as_bytes()), "{body:?}");
     }
-    assert_eq!(
-        read(b"\xef\xbb\xbf{}"),
-        Err(Fault::Json(JsonFault::ByteOrderMark))
-    );
-    assert_eq!(
-        read(b"\xff\xfe{\x00}\x00"),
-        Err(Fault::Json(JsonFault::NotUtf8))
-    );
-    assert_eq!(
-        read(b"\"\xed\xa0\x80\""),
-        Err(Fault::Json(JsonFault::NotUtf8))
-    );
+    assert_eq!(read(b"\xef\xbb\xbf{}"), Err(Fault::Json(JsonFault::ByteOrderMark)));
+    assert_eq!(read(b"\xff\xfe{\x00}\x00"), Err(Fault::Json(JsonFault::NotUtf8)));
+    assert_eq!(read(b"\"\xed\xa0\x80\""), Err(Fault::Json(JsonFault::NotUtf8)));
 }
 
 #[test]
@@ -577,9 +419,7 @@ fn pointers_follow_rfc_6901() {
         let mut pointers = Pointers::default();
         let slot = pointers.add(pointer).unwrap();
         assert_eq!(pointers.add(pointer).unwrap(), slot);
-        json::read(document.as_bytes(), &pointers)
-            .unwrap()
-            .get(slot)
+        json::read(document.as_bytes(), &pointers).unwrap().get(slot)
     };
     assert_eq!(get("/foo"), Some(Token::Container));
     assert_eq!(get("/foo/0"), Some(Token::String("\"bar\"")));
@@ -593,8 +433,7 @@ fn pointers_follow_rfc_6901() {
     assert_eq!(get("/o/p/0/0"), Some(Token::Bool(true)));
     assert_eq!(get("/esc"), Some(Token::Number("9")));
     for absent in [
-        "/n", "/foo/2", "/foo/01", "/foo/-", "/foo/+1", "/foo/bar", "/o/p/0", "/missing", "/01/x",
-        "/foo/0/x",
+        "/n", "/foo/2", "/foo/01", "/foo/-", "/foo/+1", "/foo/bar", "/o/p/0", "/missing", "/01/x", "/foo/0/x",
     ] {
         let expected = (absent == "/o/p/0").then_some(Token::Container);
         assert_eq!(get(absent), expected, "{absent}");
@@ -621,40 +460,23 @@ fn hostile_bodies_cost_no_more_than_their_length() {
         text
     };
     let shapes: [(&str, &dyn Fn(usize) -> String); 6] = [
-        ("distinct keys", &|size| {
-            format!("{{{}}}", list(size, &|n| format!("\"{n}\":{n}")))
-        }),
+        ("distinct keys", &|size| format!("{{{}}}", list(size, &|n| format!("\"{n}\":{n}")))),
         ("keys with one prefix", &|size| {
-            format!(
-                "{{{}}}",
-                list(size, &|n| format!("\"{}{n:08}\":1", "k".repeat(200)))
-            )
+            format!("{{{}}}", list(size, &|n| format!("\"{}{n:08}\":1", "k".repeat(200))))
         }),
-        ("escaped keys", &|size| {
-            format!("{{{}}}", list(size, &|n| format!("\"\\u0061{n}\":1")))
-        }),
+        ("escaped keys", &|size| format!("{{{}}}", list(size, &|n| format!("\"\\u0061{n}\":1")))),
         ("deep side by side", &|size| {
-            format!(
-                "[{}]",
-                list(size, &|_| format!("{}{}", "[".repeat(60), "]".repeat(60)))
-            )
+            format!("[{}]", list(size, &|_| format!("{}{}", "[".repeat(60), "]".repeat(60))))
         }),
         ("one deep string", &|size| {
-            format!(
-                "{}\"{}\"{}",
-                "[".repeat(60),
-                "\\\\".repeat(size / 2),
-                "]".repeat(60)
-            )
+            format!("{}\"{}\"{}", "[".repeat(60), "\\\\".repeat(size / 2), "]".repeat(60))
         }),
         ("never closed", &|size| "[".repeat(size)),
     ];
     let generic = gateway("generic");
     for (name, shape) in shapes {
         println!("{name}");
-        assert_not_quadratic(shape, |body| {
-            assert!(event::read(&generic, body.as_bytes()).is_err())
-        });
+        assert_not_quadratic(shape, |body| assert!(event::read(&generic, body.as_bytes()).is_err()));
     }
 }
 
@@ -669,28 +491,18 @@ fn any_json() -> impl Strategy<Value = String> {
     scalar.prop_recursive(6, 64, 6, |inner| {
         let space = "[ \t\r\n]{0,2}";
         prop_oneof![
-            (space, prop::collection::vec(inner.clone(), 0..6)).prop_map(|(space, items)| format!(
-                "[{space}{}{space}]",
-                items.join(&format!("{space},"))
-            )),
-            (space, prop::collection::vec((any_string(), inner), 0..6)).prop_map(
-                |(space, members)| {
-                    let members: Vec<_> = members
-                        .iter()
-                        .map(|(k, v)| format!("{k}{space}:{space}{v}"))
-                        .collect();
-                    format!("{{{}{space}}}", members.join(&format!("{space},{space}")))
-                }
-            ),
+            (space, prop::collection::vec(inner.clone(), 0..6))
+                .prop_map(|(space, items)| format!("[{space}{}{space}]", items.join(&format!("{space},")))),
+            (space, prop::collection::vec((any_string(), inner), 0..6)).prop_map(|(space, members)| {
+                let members: Vec<_> = members.iter().map(|(k, v)| format!("{k}{space}:{space}{v}")).collect();
+                format!("{{{}{space}}}", members.join(&format!("{space},{space}")))
+            }),
         ]
     })
 }
 
 fn any_string() -> impl Strategy<Value = String> {
-    prop_oneof![
-        "\"[a-c]{0,2}\"",
-        "\"([ -!#-\\[\\]-~]|é|💳|\\\\[\"\\\\/bfnrt]|\\\\u[0-9a-fA-F]{4}){0,12}\""
-    ]
+    prop_oneof!["\"[a-c]{0,2}\"", "\"([ -!#-\\[\\]-~]|é|💳|\\\\[\"\\\\/bfnrt]|\\\\u[0-9a-fA-F]{4}){0,12}\""]
 }
 
 /// The members that another reader kept: fewer than were sent where keys repeat.

@@ -15,7 +15,7 @@ CREATE TABLE payment_idem.transactions (
     event_id         text        COLLATE "C",
     gateway_order_id text        COLLATE "C",
     bank_utr         text        COLLATE "C",
-    created_at       timestamptz NOT NULL,
+    created_at       timestamptz NOT NULL CHECK (isfinite(created_at)),
     chain_version    smallint    NOT NULL CHECK (chain_version = 1),
     prev_hash        bytea       CHECK (octet_length(prev_hash) = 32),
     hash             bytea       NOT NULL CHECK (octet_length(hash) = 32),

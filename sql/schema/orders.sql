@@ -96,16 +96,24 @@ COMMENT ON COLUMN payment_idem.order_keys.touched IS
 CREATE FUNCTION payment_idem.refuse_order_delete() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, payment_idem, pg_temp AS $$
 BEGIN
-    IF OLD.ledger_seq > 0 THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'foreign_key_violation',
-            MESSAGE = format('order %s has ledger lines and cannot be deleted', OLD.order_id),
-            HINT = 'The ledger is append-only; an order with money history stays.';
+    IF TG_OP = 'TRUNCATE' THEN
+        IF NOT EXISTS (SELECT FROM payment_idem.orders WHERE ledger_seq > 0) THEN
+            RETURN NULL;
+        END IF;
+    ELSIF OLD.ledger_seq = 0 THEN
+        RETURN OLD;
     END IF;
-    RETURN OLD;
+    RAISE EXCEPTION USING
+        ERRCODE = 'foreign_key_violation',
+        MESSAGE = format('%s of orders with ledger lines is refused', TG_OP),
+        DETAIL = 'The ledger is append-only; an order with money history stays.',
+        HINT = 'Correct a booking with a new event.';
 END $$;
 COMMENT ON FUNCTION payment_idem.refuse_order_delete() IS
     'Trigger: ON DELETE RESTRICT from the ledger, without a foreign key that would lock orders at every new partition.';
-CREATE TRIGGER refuse_order_delete BEFORE DELETE ON payment_idem.orders
+CREATE TRIGGER refuse_delete BEFORE DELETE ON payment_idem.orders
     FOR EACH ROW EXECUTE FUNCTION payment_idem.refuse_order_delete();
-ALTER TABLE payment_idem.orders ENABLE ALWAYS TRIGGER refuse_order_delete;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON payment_idem.orders
+    FOR EACH STATEMENT EXECUTE FUNCTION payment_idem.refuse_order_delete();
+ALTER TABLE payment_idem.orders ENABLE ALWAYS TRIGGER refuse_delete;
+ALTER TABLE payment_idem.orders ENABLE ALWAYS TRIGGER refuse_truncate;

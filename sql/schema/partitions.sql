@@ -53,7 +53,9 @@ DECLARE
 BEGIN
     IF months_ahead IS NULL OR months_ahead NOT BETWEEN 1 AND 120 THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
-            MESSAGE = 'months_ahead must be between 1 and 120';
+            MESSAGE = 'invalid value for argument "months_ahead"',
+            DETAIL = 'It is not between 1 and 120: for how many months the ledger is made ready.',
+            HINT = 'Leave it out for three.';
     END IF;
     FOREACH parent IN ARRAY ARRAY['transactions', 'payloads'] LOOP
         CONTINUE WHEN open_partition_start(parent) >= target; -- the usual case takes no lock

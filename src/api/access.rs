@@ -30,13 +30,11 @@ impl Profile {
 /// Raises 42501 unless the caller may act for the tenant, and the tenant exists: one error for
 /// both, so that nobody learns of a tenant that is not theirs.
 pub fn require_tenant(profile: Profile, tenant: Uuid) {
-    let role = caller::role();
-    let granted = caller::is_owner(role) || access::is_granted(role, profile.as_str(), Some(tenant));
-    if !granted || tenants::name(tenant).is_none() {
-        raise(
-            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+    if !may_act_for(profile, Some(tenant)) || tenants::name(tenant).is_none() {
+        refuse(
+            profile,
             format!("no access to tenant {tenant}"),
-            format!("The tenant does not exist, or this role is not granted the profile \"{}\" for it.", profile.as_str()),
+            "The tenant does not exist, or this role is not granted",
             "Check the tenant's key, and the role's rows in payment_idem.role_grants.",
         )
     }
@@ -44,19 +42,50 @@ pub fn require_tenant(profile: Profile, tenant: Uuid) {
 
 /// Raises 42501 unless the caller may act for every tenant.
 pub fn require_all_tenants(profile: Profile) {
-    let role = caller::role();
-    if !caller::is_owner(role) && !access::is_granted(role, profile.as_str(), None) {
-        raise(
-            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-            "this needs a grant for the whole database",
-            format!("The role is not granted the profile \"{}\" for every tenant.", profile.as_str()),
+    if !may_act_for(profile, None) {
+        refuse(
+            profile,
+            "this needs a grant for the whole database".to_owned(),
+            "The role is not granted, for every tenant,",
             "Ask the owner of the extension for a row in payment_idem.role_grants with tenant NULL.",
         )
     }
 }
 
-/// The tenants that the caller may act for; `None`: every tenant.
+/// Raises 42501 unless the caller may act for the owner of a signing secret. Of a secret that does
+/// not exist only those learn who may act for every tenant.
+pub fn require_secret(profile: Profile, secret_id: i64, owner: Option<Uuid>) {
+    if !may_act_for(profile, owner) {
+        refuse(
+            profile,
+            format!("no access to signing secret {secret_id}"),
+            "The secret does not exist, or this role is not granted, for its tenant,",
+            "Check the number that add_secret returned, and the role's rows in payment_idem.role_grants.",
+        )
+    }
+}
+
+/// The tenants that the caller may act for; `None`: every tenant. Raises 42501 where there is none.
 pub fn tenants_of(profile: Profile) -> Option<Vec<Uuid>> {
     let role = caller::role();
-    if caller::is_owner(role) { None } else { access::granted_tenants(role, profile.as_str()) }
+    let tenants = if caller::is_owner(role) { None } else { access::granted_tenants(role, profile.as_str()) };
+    if tenants.as_ref().is_some_and(Vec::is_empty) {
+        refuse(
+            profile,
+            "no access to any tenant".to_owned(),
+            "This role is not granted",
+            "Ask for a row in payment_idem.role_grants.",
+        )
+    }
+    tenants
+}
+
+fn may_act_for(profile: Profile, tenant: Option<Uuid>) -> bool {
+    let role = caller::role();
+    caller::is_owner(role) || access::is_granted(role, profile.as_str(), tenant)
+}
+
+fn refuse(profile: Profile, message: String, why: &str, hint: &str) -> ! {
+    let detail = format!("{why} the profile \"{}\".", profile.as_str());
+    raise(PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, message, detail, hint)
 }

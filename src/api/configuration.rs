@@ -4,10 +4,10 @@ use pgrx::datum::TimestampWithTimeZone;
 use pgrx::heap_tuple::PgHeapTuple;
 use pgrx::{JsonB, PgSqlErrorCode, PgTrigger, PgTriggerError, Uuid, WhoAllocated, pg_extern, pg_trigger};
 
-use crate::api::access::{Profile, require_all_tenants, require_tenant};
+use crate::api::access::{Profile, require_all_tenants, require_secret, require_tenant};
 use crate::domain::identifier;
 use crate::domain::signature::{MIN_SECRET_BYTES, Secret};
-use crate::pg::error::{exists_differently, invalid, raise, required};
+use crate::pg::error::{exists_differently, invalid, raise, required, sentence};
 use crate::pg::invalidation;
 use crate::pg::moment::Moment;
 use crate::pg::statement::with_spi;
@@ -21,7 +21,10 @@ fn create_tenant(name: Option<&str>, tenant: Option<Uuid>) -> Uuid {
     if name.trim().is_empty() || name.len() > identifier::MAX_BYTES || name.chars().any(char::is_control) {
         invalid(
             "name",
-            format!("It is blank, longer than {} bytes, or holds a control character.", identifier::MAX_BYTES),
+            format!(
+                "It is blank, longer than {} bytes, or holds a control character.",
+                identifier::MAX_BYTES
+            ),
             "Pass a name for people to read.",
         )
     }
@@ -52,7 +55,7 @@ fn create_source(tenant: Option<Uuid>, source: Option<&str>, gateway: Option<&st
     let gateway = required(gateway, "gateway");
     let JsonB(options) = required(options, "options");
     if let Err(fault) = identifier::check(source) {
-        invalid("source", fault.to_string(), "Name the endpoint in a word, such as \"default\".")
+        invalid("source", sentence(&fault), "Name the endpoint in a word, such as \"default\".")
     }
     let options = Options::read(options);
     with_spi(|| {
@@ -104,8 +107,10 @@ fn add_secret(
         if let Err(fault) = Secret::new(&owner.gateway, secret) {
             invalid(
                 "secret",
-                fault.to_string(),
-                format!("Pass it as the gateway shows it, at least {MIN_SECRET_BYTES} bytes: who guesses it signs payments."),
+                sentence(&fault),
+                format!(
+                    "Pass it as the gateway shows it, at least {MIN_SECRET_BYTES} bytes: who guesses it signs payments."
+                ),
             )
         }
         signing_secrets::add(tenant, source, secret, valid_until, now)
@@ -117,16 +122,16 @@ fn retire_secret(secret_id: Option<i64>, at: Option<TimestampWithTimeZone>) {
     let secret_id = required(secret_id, "secret_id");
     let at = Moment::from(required(at, "at"));
     with_spi(|| {
-        let Some(tenant) = signing_secrets::tenant_of(secret_id) else {
-            require_all_tenants(Profile::Admin); // who may not know of all secrets learns nothing of this one
+        let owner = signing_secrets::tenant_of(secret_id);
+        require_secret(Profile::Admin, secret_id, owner);
+        if owner.is_none() {
             raise(
                 PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
                 format!("there is no signing secret {secret_id}"),
                 "Secrets are numbered by add_secret.",
                 "See secret_id in payment_idem.signing_secrets.",
             )
-        };
-        require_tenant(Profile::Admin, tenant);
+        }
         signing_secrets::retire(secret_id, at);
     });
 }
@@ -172,12 +177,20 @@ impl Options {
 
     fn read(json: serde_json::Value) -> Self {
         let hint = "Options: merchant_id, live_mode, id_signed, max_payload_bytes, keep_payload, tolerance_s, http_status.";
-        let options: Options = serde_json::from_value(json).unwrap_or_else(|fault| invalid("options", fault.to_string(), hint));
+        if !json.is_object() {
+            invalid("options", "It is not a JSON object.", hint)
+        }
+        let options: Options =
+            serde_json::from_value(json).unwrap_or_else(|fault| invalid("options", sentence(&fault), hint));
         if let Some(Err(fault)) = options.merchant_id.as_deref().map(identifier::check) {
             invalid("options", format!("merchant_id: {fault}"), hint)
         }
         if !(1..=Self::MAX_PAYLOAD_BYTES).contains(&options.max_payload_bytes) {
-            invalid("options", format!("max_payload_bytes is not between 1 and {}.", Self::MAX_PAYLOAD_BYTES), hint)
+            invalid(
+                "options",
+                format!("max_payload_bytes is not between 1 and {}.", Self::MAX_PAYLOAD_BYTES),
+                hint,
+            )
         }
         if options.tolerance_s.is_some_and(|s| !(1..=Self::MAX_TOLERANCE_S).contains(&s)) {
             invalid("options", format!("tolerance_s is not between 1 and {}.", Self::MAX_TOLERANCE_S), hint)

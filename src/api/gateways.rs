@@ -7,7 +7,7 @@ use pgrx::{JsonB, name, pg_extern};
 use crate::api::access::{Profile, require_all_tenants};
 use crate::domain::gateway::Gateway;
 use crate::domain::identifier;
-use crate::pg::error::{invalid, required};
+use crate::pg::error::{invalid, required, sentence};
 use crate::pg::statement::with_spi;
 use crate::store::gateways;
 
@@ -19,7 +19,10 @@ fn define_gateway(name: Option<&str>, definition: Option<JsonB>) {
     let name = required(name, "name");
     let JsonB(definition) = required(definition, "definition");
     if let Err(fault) = identifier::check(name) {
-        invalid("name", fault.to_string(), "Name the gateway in a word.")
+        invalid("name", sentence(&fault), "Name the gateway in a word.")
+    }
+    if !definition.is_object() {
+        invalid("definition", "It is not a JSON object.", "See payment_idem.gateways for examples.")
     }
     let definition = definition.to_string();
     check(&definition);
@@ -30,8 +33,7 @@ fn define_gateway(name: Option<&str>, definition: Option<JsonB>) {
 }
 
 #[pg_extern(sql = false)]
-fn builtin_gateways()
--> TableIterator<'static, (name!(gateway, String), name!(definition, JsonB))> {
+fn builtin_gateways() -> TableIterator<'static, (name!(gateway, String), name!(definition, JsonB))> {
     TableIterator::new(BUILT_IN.files().map(|file| {
         let name = file.path().file_stem().and_then(|stem| stem.to_str()).expect("a file has a name");
         let definition = file.contents_utf8().expect("a definition is UTF-8");
@@ -43,6 +45,10 @@ fn builtin_gateways()
 
 fn check(definition: &str) {
     if let Err(fault) = Gateway::from_json(definition) {
-        invalid("definition", fault.to_string(), "The definitions that are shipped are examples: see payment_idem.gateways.")
+        invalid(
+            "definition",
+            sentence(&fault),
+            "The definitions that are shipped are examples: see payment_idem.gateways.",
+        )
     }
 }

@@ -1,4 +1,5 @@
 //! `ingest`, over bytes and over text.
+#![allow(clippy::type_complexity, reason = "pgrx does not look through an alias of the columns")]
 
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::iter::TableIterator;
@@ -12,8 +13,7 @@ use crate::pg::error::{invalid, raise, required};
 use crate::pg::statement::with_spi;
 use crate::store::sources;
 
-/// One row of `ingest_result`. The functions below spell the same columns out with their names,
-/// because pgrx does not look through an alias.
+/// One row of `ingest_result`.
 type ResultRow = (
     String,
     Option<String>,

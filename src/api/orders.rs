@@ -10,7 +10,7 @@ use crate::api::access::{Profile, require_tenant};
 use crate::domain::identifier;
 use crate::domain::money::{self, Currency};
 use crate::flow::create_order::{Facts, create_order as run};
-use crate::pg::error::{invalid, required};
+use crate::pg::error::{invalid, required, sentence};
 use crate::pg::moment::Moment;
 use crate::pg::statement::with_spi;
 use crate::store::currencies;
@@ -19,7 +19,10 @@ use crate::store::currencies;
 const MAX_MOBILE_BYTES: usize = 32;
 
 #[pg_extern(sql = false)]
-#[allow(clippy::too_many_arguments, reason = "the facts of an order, one argument each, are the SQL interface")]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "the facts of an order, one argument each, are the SQL interface"
+)]
 fn create_order(
     tenant: Option<Uuid>,
     merchant_id: Option<&str>,
@@ -29,7 +32,8 @@ fn create_order(
     expires_at: Option<TimestampWithTimeZone>,
     gateway_order_id: Option<&str>,
     customer_mobile: Option<&str>,
-) -> TableIterator<'static, (name!(outcome, &'static str), name!(order_id, Uuid), name!(status, &'static str))> {
+) -> TableIterator<'static, (name!(outcome, &'static str), name!(order_id, Uuid), name!(status, &'static str))>
+{
     let tenant = required(tenant, "tenant");
     let merchant_id = identifier("merchant_id", required(merchant_id, "merchant_id"));
     let client_txn_id = identifier("client_txn_id", required(client_txn_id, "client_txn_id"));
@@ -38,7 +42,9 @@ fn create_order(
     let gateway_order_id = gateway_order_id.map(|id| identifier("gateway_order_id", id));
     let expires_at = expires_at.map(|at| finite("expires_at", at));
     if let Some(mobile) = customer_mobile
-        && (mobile.trim().is_empty() || mobile.len() > MAX_MOBILE_BYTES || mobile.chars().any(char::is_control))
+        && (mobile.trim().is_empty()
+            || mobile.len() > MAX_MOBILE_BYTES
+            || mobile.chars().any(char::is_control))
     {
         invalid(
             "customer_mobile",
@@ -68,16 +74,19 @@ fn identifier<'a>(argument: &str, value: &'a str) -> &'a str {
         Ok(()) => value,
         Err(fault) => invalid(
             argument,
-            fault.to_string(),
-            format!("Identifiers are compared byte by byte: 1 to {} bytes, no blanks, no control characters.", identifier::MAX_BYTES),
+            sentence(&fault),
+            format!(
+                "Identifiers are compared byte by byte: 1 to {} bytes, no blanks, no control characters.",
+                identifier::MAX_BYTES
+            ),
         ),
     }
 }
 
 fn accepted_currency(code: &str) -> (Currency, u8) {
-    let known = Currency::from_str(code).ok().and_then(|currency| {
-        currencies::exponent(currency.as_str()).map(|exponent| (currency, exponent))
-    });
+    let known = Currency::from_str(code)
+        .ok()
+        .and_then(|currency| currencies::exponent(currency.as_str()).map(|exponent| (currency, exponent)));
     known.unwrap_or_else(|| {
         invalid(
             "currency",
@@ -90,11 +99,15 @@ fn accepted_currency(code: &str) -> (Currency, u8) {
 fn positive_minor(amount: &str, currency: &Currency, exponent: u8) -> i64 {
     match money::parse_major(amount, exponent) {
         Ok(minor) if minor > 0 => minor,
-        Ok(_) => invalid("amount", "It is not greater than zero.", "Pass what is to be paid, in major units."),
+        Ok(_) => {
+            invalid("amount", "It is not greater than zero.", "Pass what is to be paid, in major units.")
+        }
         Err(fault) => invalid(
             "amount",
-            fault.to_string(),
-            format!("Pass it in major units with at most {exponent} decimals, as {currency} has; nothing is rounded."),
+            sentence(&fault),
+            format!(
+                "Pass it in major units with at most {exponent} decimals, as {currency} has; nothing is rounded."
+            ),
         ),
     }
 }

@@ -47,13 +47,25 @@ fn claim(
     let max_rows = required(max_rows, "max_rows");
     let lease = required(lease, "lease");
     if worker.trim().is_empty() || worker.len() > 255 {
-        invalid("worker", "It is blank or longer than 255 bytes.", "Name the worker, so that people can find it.")
+        invalid(
+            "worker",
+            "It is blank or longer than 255 bytes.",
+            "Name the worker, so that people can find it.",
+        )
     }
     if !(1..=MAX_ROWS).contains(&max_rows) {
-        invalid("max_rows", format!("It is not between 1 and {MAX_ROWS}."), "Claim what one worker does in one lease.")
+        invalid(
+            "max_rows",
+            format!("It is not between 1 and {MAX_ROWS}."),
+            "Claim what one worker does in one lease.",
+        )
     }
     if !(SECOND_US..=MAX_LEASE_US).contains(&lease.as_micros()) {
-        invalid("lease", "It is not between 1 second and 24 hours.", "Lease for somewhat longer than the work takes.")
+        invalid(
+            "lease",
+            "It is not between 1 second and 24 hours.",
+            "Lease for somewhat longer than the work takes.",
+        )
     }
     let actions = actions.map(|actions| actions.into_iter().flatten().collect());
     let rows = with_spi(|| {
@@ -100,7 +112,11 @@ fn nack(lease_token: Option<Uuid>, error: Option<&str>, retry_after: Option<Inte
     if let Some(retry_after) = &retry_after
         && !(0..=MAX_RETRY_AFTER_US).contains(&retry_after.as_micros())
     {
-        invalid("retry_after", "It is negative, or longer than 30 days.", "Leave it out for a back-off that grows.")
+        invalid(
+            "retry_after",
+            "It is negative, or longer than 30 days.",
+            "Leave it out for a back-off that grows.",
+        )
     }
     with_spi(|| outbox::nack(lease_token, tenants_of(Profile::Worker), error, retry_after))
 }

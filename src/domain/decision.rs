@@ -129,17 +129,17 @@ fn decide_payment(event: &Event, order: &Order, situation: &Situation<'_>) -> De
     if situation.taken.iter().any(|taken| taken.order_id != order.order_id) {
         return raise_once(Reason::ReferenceReused, Some(order), situation);
     }
-    if situation.taken.iter().any(|taken| taken.state == ReferenceState::Applied) {
-        return Decision::Record(Reason::SamePayment);
-    }
-    if order.paid_minor > 0 {
+    let booked = situation.taken.iter().any(|taken| taken.state == ReferenceState::Applied);
+    if !booked && order.paid_minor > 0 {
         return raise_once(Reason::SecondPayment, Some(order), situation);
     }
-    if event.currency.as_ref().map(|currency| currency.as_str()) != Some(order.currency.as_str()) {
-        return raise_once(Reason::CurrencyMismatch, Some(order), situation);
+    if let Some(reason) = money_differs(event, order) {
+        // Also of a payment that is booked: two amounts for one payment are a contradiction to look at,
+        // whichever came first.
+        return raise_once(reason, Some(order), situation);
     }
-    if event.amount_minor != Some(order.amount_minor) {
-        return raise_once(Reason::AmountMismatch, Some(order), situation);
+    if booked {
+        return Decision::Record(Reason::SamePayment);
     }
     match situation.rules.next(Kind::PaymentSucceeded, order.status) {
         Some(to) => Decision::Apply(Move {
@@ -149,6 +149,17 @@ fn decide_payment(event: &Event, order: &Order, situation: &Situation<'_>) -> De
             action: (to == Status::Completed).then_some(FULFIL_ORDER),
         }),
         None => raise_once(Reason::TransitionNotAllowed, Some(order), situation),
+    }
+}
+
+/// How the event's money is not what the order asks for; a missing currency never matches.
+pub fn money_differs(event: &Event, order: &Order) -> Option<Reason> {
+    if event.currency.as_ref().map(|currency| currency.as_str()) != Some(order.currency.as_str()) {
+        Some(Reason::CurrencyMismatch)
+    } else if event.amount_minor != Some(order.amount_minor) {
+        Some(Reason::AmountMismatch)
+    } else {
+        None
     }
 }
 

@@ -269,22 +269,15 @@ const LAST_SECOND: i64 = 253_402_300_799;
 /// [`Unreadable`]; whatever the bytes are, never a panic.
 pub fn read(gateway: &Gateway, body: &[u8]) -> Result<Event, Unreadable> {
     let map = gateway.mapping();
-    let found = json::read(body, &map.pointers).map_err(|why| Unreadable {
-        fault: Fault::Json(why),
-        event_id: None,
-    })?;
+    let found = json::read(body, &map.pointers)
+        .map_err(|why| Unreadable { fault: Fault::Json(why), event_id: None })?;
     let reader = Reader { found };
     let event_id = match reader.identifier(&map.id, Field::EventId) {
         Ok(None) if !map.id.0.is_empty() => Err(Fault::Missing(Field::EventId)),
         other => other,
     };
-    let event_id = event_id.map_err(|fault| Unreadable {
-        fault,
-        event_id: None,
-    })?;
-    reader
-        .event(gateway, event_id.as_deref())
-        .map_err(|fault| Unreadable { fault, event_id })
+    let event_id = event_id.map_err(|fault| Unreadable { fault, event_id: None })?;
+    reader.event(gateway, event_id.as_deref()).map_err(|fault| Unreadable { fault, event_id })
 }
 
 struct Reader<'a> {
@@ -367,9 +360,7 @@ impl<'a> Reader<'a> {
             };
             let text = json::decode(raw)?;
             let mut prefixes = source.prefixes.iter();
-            prefixes
-                .any(|p| text.starts_with(p.as_str()))
-                .then_some(token)
+            prefixes.any(|p| text.starts_with(p.as_str())).then_some(token)
         })
     }
 
@@ -468,8 +459,6 @@ impl<'a> Reader<'a> {
             return None;
         };
         let seconds = money::parse_minor_token(digits).ok()?;
-        (0..=LAST_SECOND)
-            .contains(&seconds)
-            .then_some(seconds * 1_000_000)
+        (0..=LAST_SECOND).contains(&seconds).then(|| seconds * 1_000_000)
     }
 }

@@ -45,10 +45,7 @@ impl fmt::Display for JsonFault {
             Self::NotUtf8 => f.write_str("the body is not UTF-8"),
             Self::ByteOrderMark => f.write_str("the body begins with a byte order mark"),
             Self::Syntax { line, column } => {
-                write!(
-                    f,
-                    "the body is not one JSON value (line {line}, column {column})"
-                )
+                write!(f, "the body is not one JSON value (line {line}, column {column})")
             }
             Self::DuplicateKey => f.write_str("an object in the body has the same key twice"),
             Self::TooDeep => write!(f, "the body is nested deeper than {MAX_DEPTH} levels"),
@@ -109,10 +106,7 @@ const ROOT: NodeId = 0;
 
 impl Default for Pointers {
     fn default() -> Self {
-        Self {
-            nodes: vec![Node::default()],
-            slots: 0,
-        }
+        Self { nodes: vec![Node::default()], slots: 0 }
     }
 }
 
@@ -196,11 +190,7 @@ impl<'a> Found<'a> {
     /// What stands at the pointer of `slot`; `None` when it is absent or `null`.
     #[must_use]
     pub fn get(&self, slot: Slot) -> Option<Token<'a>> {
-        self.0
-            .get(slot.0)
-            .copied()
-            .flatten()
-            .filter(|token| *token != Token::Null)
+        self.0.get(slot.0).copied().flatten().filter(|token| *token != Token::Null)
     }
 }
 
@@ -213,10 +203,8 @@ pub fn read<'a>(body: &'a [u8], wanted: &Pointers) -> Result<Found<'a>, JsonFaul
     if text.starts_with('\u{feff}') {
         return Err(JsonFault::ByteOrderMark);
     }
-    serde_json::from_str::<IgnoredAny>(text).map_err(|fault| JsonFault::Syntax {
-        line: fault.line(),
-        column: fault.column(),
-    })?;
+    serde_json::from_str::<IgnoredAny>(text)
+        .map_err(|fault| JsonFault::Syntax { line: fault.line(), column: fault.column() })?;
     Walk {
         text,
         at: 0,
@@ -308,10 +296,7 @@ impl<'a> Walk<'a, '_> {
                 }
                 b'"' => {
                     let token = self.string();
-                    if let Some(Kind::Object {
-                        key_is_next: true, ..
-                    }) = self.innermost()
-                    {
+                    if let Some(Kind::Object { key_is_next: true, .. }) = self.innermost() {
                         self.key(token);
                     } else {
                         self.value(Token::String(token));
@@ -335,9 +320,7 @@ impl<'a> Walk<'a, '_> {
     fn key(&mut self, token: &'a str) {
         let key = decode_key(token);
         if let Some(open) = self.open.last_mut()
-            && let Kind::Object {
-                key_is_next, value, ..
-            } = &mut open.kind
+            && let Kind::Object { key_is_next, value, .. } = &mut open.kind
         {
             *key_is_next = false;
             *value = open.node.and_then(|node| self.wanted.by_key(node, &key));
@@ -349,14 +332,8 @@ impl<'a> Walk<'a, '_> {
     fn value(&mut self, token: Token<'a>) -> Option<NodeId> {
         let node = match self.open.last_mut() {
             None => Some(ROOT),
-            Some(Open {
-                kind: Kind::Object { value, .. },
-                ..
-            }) => value.take(),
-            Some(Open {
-                node,
-                kind: Kind::Array { next_index },
-            }) => {
+            Some(Open { kind: Kind::Object { value, .. }, .. }) => value.take(),
+            Some(Open { node, kind: Kind::Array { next_index } }) => {
                 let index = *next_index;
                 *next_index += 1;
                 node.and_then(|node| self.wanted.by_index(node, index))
@@ -376,11 +353,7 @@ impl<'a> Walk<'a, '_> {
         let kind = if bracket == b'[' {
             Kind::Array { next_index: 0 }
         } else {
-            Kind::Object {
-                first_key: self.keys.len(),
-                key_is_next: true,
-                value: None,
-            }
+            Kind::Object { first_key: self.keys.len(), key_is_next: true, value: None }
         };
         self.open.push(Open { node, kind });
         self.at += 1;
@@ -388,11 +361,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn close(&mut self) -> Result<(), JsonFault> {
-        if let Some(Open {
-            kind: Kind::Object { first_key, .. },
-            ..
-        }) = self.open.pop()
-        {
+        if let Some(Open { kind: Kind::Object { first_key, .. }, .. }) = self.open.pop() {
             // Sorting finds duplicates in n log n whatever the keys are; a hash table would need
             // a secret seed to promise as much. Length first settles most comparisons.
             let keys = &mut self.keys[first_key..];
@@ -432,11 +401,7 @@ impl<'a> Walk<'a, '_> {
     fn literal(&mut self) -> Token<'a> {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let is_end = |byte: &u8| matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r');
-        let end = rest
-            .as_bytes()
-            .iter()
-            .position(is_end)
-            .unwrap_or(rest.len());
+        let end = rest.as_bytes().iter().position(is_end).unwrap_or(rest.len());
         let token = rest.get(..end).unwrap_or_default();
         self.at += end.max(1);
         match token {

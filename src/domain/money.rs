@@ -29,15 +29,10 @@ impl fmt::Display for MoneyFault {
             Self::NotANumber => f.write_str("the amount is not a plain decimal number"),
             Self::NotFinite => f.write_str("the amount is not a finite number"),
             Self::TooPrecise { exponent } => {
-                write!(
-                    f,
-                    "the amount has more than the {exponent} decimals of its currency"
-                )
+                write!(f, "the amount has more than the {exponent} decimals of its currency")
             }
             Self::NotAnInteger => f.write_str("the amount is not a plain integer of minor units"),
-            Self::OutOfRange => {
-                f.write_str("the amount does not fit a signed 64-bit integer of minor units")
-            }
+            Self::OutOfRange => f.write_str("the amount does not fit a signed 64-bit integer of minor units"),
             Self::NotACurrency => f.write_str("the currency is not three ASCII letters"),
         }
     }
@@ -71,24 +66,14 @@ pub fn parse_major(text: &str, exponent: u8) -> Result<i64, MoneyFault> {
         return Err(MoneyFault::NotANumber);
     }
     let fraction = fraction.trim_end_matches('0');
-    let padding = usize::from(exponent)
-        .checked_sub(fraction.len())
-        .ok_or(MoneyFault::TooPrecise { exponent })?;
-    let mut minor = whole
-        .bytes()
-        .chain(fraction.bytes())
-        .chain(std::iter::repeat_n(b'0', padding));
+    let padding =
+        usize::from(exponent).checked_sub(fraction.len()).ok_or(MoneyFault::TooPrecise { exponent })?;
+    let mut minor = whole.bytes().chain(fraction.bytes()).chain(std::iter::repeat_n(b'0', padding));
     // Counted on the negative side, which reaches one further, so that i64::MIN is exact too.
     let negated = minor
-        .try_fold(0_i64, |sum, digit| {
-            sum.checked_mul(10)?.checked_sub(i64::from(digit - b'0'))
-        })
+        .try_fold(0_i64, |sum, digit| sum.checked_mul(10)?.checked_sub(i64::from(digit - b'0')))
         .ok_or(MoneyFault::OutOfRange)?;
-    if negative {
-        Ok(negated)
-    } else {
-        negated.checked_neg().ok_or(MoneyFault::OutOfRange)
-    }
+    if negative { Ok(negated) } else { negated.checked_neg().ok_or(MoneyFault::OutOfRange) }
 }
 
 /// Minor units of a raw JSON number token (RFC 8259, section 6) that must be a plain integer.
@@ -131,10 +116,7 @@ impl FromStr for Currency {
     /// [`MoneyFault::NotACurrency`] unless `text` is exactly three ASCII letters; nothing is
     /// trimmed.
     fn from_str(text: &str) -> Result<Self, MoneyFault> {
-        let mut code: [u8; 3] = text
-            .as_bytes()
-            .try_into()
-            .map_err(|_| MoneyFault::NotACurrency)?;
+        let mut code: [u8; 3] = text.as_bytes().try_into().map_err(|_| MoneyFault::NotACurrency)?;
         if !code.iter().all(u8::is_ascii_alphabetic) {
             return Err(MoneyFault::NotACurrency);
         }

@@ -127,7 +127,8 @@ impl HttpStatuses {
             Some((outcome, reason)) => (outcome, Some(reason)),
             None => (key, None),
         };
-        let outcome = Outcome::from_word(outcome).ok_or_else(|| format!("\"{outcome}\" is not an outcome"))?;
+        let outcome =
+            Outcome::from_word(outcome).ok_or_else(|| format!("\"{outcome}\" is not an outcome"))?;
         let reason = reason
             .map(|word| Reason::from_word(word).ok_or_else(|| format!("\"{word}\" is not a reason")))
             .transpose()?;

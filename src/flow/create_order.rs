@@ -13,8 +13,8 @@ use crate::pg::moment::Moment;
 use crate::store::event_receipts::{self, Parked};
 use crate::store::order_keys::{self, KeyKind};
 use crate::store::orders::{self, NewOrder, Stored};
-use crate::store::sources::{self, Source};
 use crate::store::payloads;
+use crate::store::sources::{self, Source};
 
 /// The facts of an order, as `create_order` is told.
 pub struct Facts<'a> {
@@ -86,12 +86,15 @@ fn find(facts: &Facts<'_>) -> Option<Stored> {
 fn existing(facts: &Facts<'_>, stored: Stored, now: Moment) -> Created {
     let order_id = Uuid::from_bytes(stored.order.order_id);
     let mobile = facts.customer_mobile.and_then(|_| payloads::customer_mobile(facts.tenant, order_id));
-    let changed = |given: Option<&str>, known: Option<&str>| given.is_some() && known.is_some() && given != known;
+    let changed =
+        |given: Option<&str>, known: Option<&str>| given.is_some() && known.is_some() && given != known;
     if facts.amount_minor != stored.order.amount_minor
         || facts.currency != stored.order.currency
         || changed(facts.gateway_order_id, stored.order.gateway_order_id.as_deref())
         || changed(facts.customer_mobile, mobile.as_deref())
-        || (facts.expires_at.is_some() && stored.expires_at.is_some() && facts.expires_at != stored.expires_at)
+        || (facts.expires_at.is_some()
+            && stored.expires_at.is_some()
+            && facts.expires_at != stored.expires_at)
     {
         return Created { outcome: "conflict", order_id, status: stored.order.status };
     }

@@ -9,7 +9,7 @@ use crate::domain::outcome::{Outcome, Reason};
 use crate::domain::signature::{self, Delivery as Signed, Headers, Verdict};
 use crate::flow::locate::{Found, locate, meet_create_order};
 use crate::flow::settle::{Case, Settled, settle};
-use crate::pg::error::serialization_failure;
+use crate::pg::error::{sentence, serialization_failure};
 use crate::pg::moment::Moment;
 use crate::store::anomalies::{self, Anomaly};
 use crate::store::effects::{self, Delivery, ExceptionFacts, Receipt, Written};
@@ -77,7 +77,13 @@ pub fn ingest(source: &Source, request: &Request<'_>) -> Answer {
         && signed != given
     {
         let kind = "event_id_mismatch";
-        call.note(&Anomaly { kind, identity: signed, claimed_id: Some(given), payload_sha256: call.sha256, first: None });
+        call.note(&Anomaly {
+            kind,
+            identity: signed,
+            claimed_id: Some(given),
+            payload_sha256: call.sha256,
+            first: None,
+        });
         return call.rejected(Reason::EventIdMismatch, Some(signed));
     }
     let identity = Identity::of(signed_id.filter(|_| source.id_signed), &call.sha256);
@@ -91,7 +97,9 @@ pub fn ingest(source: &Source, request: &Request<'_>) -> Answer {
             return answer;
         }
     }
-    serialization_failure("Another transaction wrote and removed the receipt of the same event in this moment.")
+    serialization_failure(
+        "Another transaction wrote and removed the receipt of the same event in this moment.",
+    )
 }
 
 /// What makes an event the same event.
@@ -177,9 +185,9 @@ impl Call<'_> {
         let (outcome, reason) = (Outcome::Exception, Reason::PayloadUnreadable);
         let delivery = self.delivery(identity);
         let receipt = self.receipt_alone(identity, number, event_id, None, (outcome, reason), &delivery);
-        let detail = unreadable.to_string();
+        let detail = sentence(unreadable);
         let facts = ExceptionFacts { expected: None, detail: &detail };
-        let written = effects::raise(&receipt, &Keys::default(), &facts);
+        let written = effects::raise(&receipt, &Keys::default(), 0, &facts);
         (written == Written::All).then_some(Settled::alone(outcome, reason))
     }
 
@@ -194,7 +202,7 @@ impl Call<'_> {
         let delivery = self.delivery(identity);
         let decided = (Outcome::Recorded, reason);
         let receipt = self.receipt_alone(identity, number, event_id, Some(event), decided, &delivery);
-        let written = effects::record(&receipt, &Keys::default(), "held");
+        let written = effects::record(&receipt, &Keys::default(), 0, "held");
         (written == Written::All).then_some(Settled::alone(Outcome::Recorded, reason))
     }
 
@@ -335,8 +343,15 @@ impl Call<'_> {
     }
 
     /// The answer for an event that was settled in this call.
-    fn settled(&self, number: i64, event_id: Option<&str>, settled: &Settled, known: Option<&Known>) -> Answer {
-        let first_outcome = known.map_or_else(|| settled.outcome.as_str().to_owned(), |k| k.first_outcome.clone());
+    fn settled(
+        &self,
+        number: i64,
+        event_id: Option<&str>,
+        settled: &Settled,
+        known: Option<&Known>,
+    ) -> Answer {
+        let first_outcome =
+            known.map_or_else(|| settled.outcome.as_str().to_owned(), |k| k.first_outcome.clone());
         Answer {
             outcome: settled.outcome,
             reason: settled.reason.map(|reason| reason.as_str().to_owned()),

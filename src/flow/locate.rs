@@ -43,8 +43,9 @@ impl Found {
 /// are given they must agree, and so must the merchant.
 pub fn locate(tenant: Uuid, source: &Source, event: &Event) -> Found {
     let merchant = source.merchant_id.as_deref().or(event.merchant_id.as_deref());
-    let merchants_agree =
-        source.merchant_id.is_none() || event.merchant_id.is_none() || source.merchant_id == event.merchant_id;
+    let merchants_agree = source.merchant_id.is_none()
+        || event.merchant_id.is_none()
+        || source.merchant_id == event.merchant_id;
 
     let by_reference = match (event.order_reference.as_deref(), merchant) {
         (None, _) => None,

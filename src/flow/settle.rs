@@ -2,7 +2,9 @@
 
 use pgrx::Uuid;
 
-use crate::domain::decision::{Decision, Move, ReferenceState, Situation, Taken, claims_references, decide};
+use crate::domain::decision::{
+    Decision, Move, ReferenceState, Situation, Taken, claims_references, decide, money_differs,
+};
 use crate::domain::event::Event;
 use crate::domain::gateway::BANK_REFERENCE_KIND;
 use crate::domain::ledger::{Line, idempotency_hash};
@@ -12,9 +14,9 @@ use crate::flow::locate::Found;
 use crate::pg::error::serialization_failure;
 use crate::pg::moment::Moment;
 use crate::store::effects::{self, Booking, Delivery, ExceptionFacts, Receipt, Written};
+use crate::store::exceptions;
 use crate::store::payment_references::{self, Keys};
 use crate::store::sources::Source;
-use crate::store::exceptions;
 
 /// An event to be settled.
 pub struct Case<'a> {
@@ -59,94 +61,117 @@ impl Settled {
 /// Decides and writes; `None` where a rival with the same identity was first.
 pub fn settle(case: &Case<'_>, found: &Found) -> Option<Settled> {
     let references = found.order().map(|order| reference_keys(case, order)).unwrap_or_default();
-    let taken = payment_references::taken(&references);
+    let (taken, brought_by): (Vec<Taken>, Vec<i64>) =
+        payment_references::taken(&references).into_iter().unzip();
+    let held_by = held_receipts(found, &taken, &brought_by);
+    let fresh = references.len() - taken.len();
+
     let decision = decide(case.event, &situation(case, found, &taken));
-    match decision {
-        Decision::Apply(ref to) => {
-            let Found::Known(order) = found else { unreachable!("only a known order moves") };
-            apply(case, found, order, to, &references, &taken)
+    let settled = outcome_of(&decision, found);
+    let receipt = receipt(case, found, &settled);
+    let none = Keys::default();
+    let booked = taken.iter().any(|taken| taken.state == ReferenceState::Applied);
+    let written = match &decision {
+        Decision::Apply(to) => {
+            let order = found.order().expect("only a known order moves");
+            effects::apply(&receipt, &references, &booking(case, order, to))
         }
         Decision::Raise(reason) => {
-            let receipt = receipt(case, found, Outcome::Exception, Some(reason));
-            let written = effects::raise(&receipt, &references, &exception_facts(reason, found));
-            (written == Written::All).then(|| settled(found, Outcome::Exception, Some(reason)))
+            effects::raise(&receipt, &references, fresh, &exception_facts(*reason, found))
         }
-        Decision::Record(reason) => {
-            // Its new names join the payment that it is, so that a third event is known by either.
-            let joined = taken.iter().find(|taken| found.order().is_some_and(|o| o.order_id == taken.order_id));
-            let (references, state) = match (reason, joined) {
-                (Reason::SamePayment, Some(Taken { state: ReferenceState::Applied, .. })) => (references, "applied"),
-                (Reason::SamePayment, Some(_)) => (references, "held"),
-                _ => (Keys::default(), "held"),
-            };
-            let written = effects::record(&receipt(case, found, Outcome::Recorded, Some(reason)), &references, state);
-            (written == Written::All).then(|| settled(found, Outcome::Recorded, Some(reason)))
+        // Its new names join the payment that it is, so that a third event is known by either.
+        Decision::Record(Reason::SamePayment) if booked => {
+            effects::record(&receipt, &references, fresh + held_by.len(), "applied")
         }
-        Decision::Park(reason) => {
-            let receipt = receipt(case, found, Outcome::Parked, Some(reason));
-            let written = effects::record(&receipt, &Keys::default(), "held");
-            (written == Written::All).then(|| settled(found, Outcome::Parked, Some(reason)))
-        }
-    }
-}
-
-fn apply(
-    case: &Case<'_>,
-    found: &Found,
-    order: &Order,
-    to: &Move,
-    references: &Keys,
-    taken: &[Taken],
-) -> Option<Settled> {
-    let booking = booking(case, order, to);
-    match effects::apply(&receipt(case, found, Outcome::Applied, None), references, &booking) {
-        Written::RivalWasFirst => None,
-        Written::ReferenceWasTaken => Some(decide_again(case, found, references)),
-        Written::All => {
-            if taken.iter().any(|taken| taken.state == ReferenceState::Held) {
-                for reference in &case.event.references {
-                    let order_id = Uuid::from_bytes(order.order_id);
-                    exceptions::supersede(case.tenant, order_id, &reference.kind, &reference.value, case.now);
-                }
-            }
-            Some(Settled {
-                outcome: Outcome::Applied,
-                reason: None,
-                order_id: Some(Uuid::from_bytes(order.order_id)),
-                order_status: Some(to.to),
-            })
-        }
-    }
-}
-
-/// A reference went to another order between our look and our write. The receipt stands, the money
-/// was not booked: decide by what is true now, and correct the receipt.
-fn decide_again(case: &Case<'_>, found: &Found, references: &Keys) -> Settled {
-    let taken = payment_references::taken(references);
-    let others: Vec<Taken> = taken
-        .into_iter()
-        .filter(|taken| found.order().is_none_or(|order| order.order_id != taken.order_id))
-        .collect();
-    let (outcome, reason) = match decide(case.event, &situation(case, found, &others)) {
-        Decision::Raise(reason) => (Outcome::Exception, reason),
-        Decision::Record(reason) => (Outcome::Recorded, reason),
-        Decision::Apply(_) | Decision::Park(_) => serialization_failure("The reference was taken and given back by another transaction in this moment."),
+        Decision::Record(Reason::SamePayment) => effects::record(&receipt, &references, fresh, "held"),
+        Decision::Record(_) | Decision::Park(_) => effects::record(&receipt, &none, 0, "held"),
     };
-    let receipt = receipt(case, found, outcome, Some(reason));
-    effects::amend(&receipt, references, &exception_facts(reason, found));
-    settled(found, outcome, Some(reason))
+    match written {
+        Written::RivalWasFirst => None,
+        Written::ReferenceWasTaken => Some(decide_again(case, found, &references)),
+        Written::All => {
+            if booked || settled.outcome == Outcome::Applied {
+                supersede(case, found, held_by); // what waited is the payment that is booked now
+            }
+            Some(settled)
+        }
+    }
+}
+
+/// A reference went to another order between our look and our write. The receipt stands, by a
+/// decision that no serial order of the two would give: decide by what is true now, and correct it.
+fn decide_again(case: &Case<'_>, found: &Found, references: &Keys) -> Settled {
+    let taken: Vec<Taken> = payment_references::taken(references)
+        .into_iter()
+        .filter(|(_, brought_by)| *brought_by != case.receipt)
+        .map(|(taken, _)| taken)
+        .collect();
+    let decision = decide(case.event, &situation(case, found, &taken));
+    let settled = outcome_of(&decision, found);
+    match (&decision, settled.reason) {
+        (Decision::Raise(_) | Decision::Record(_), Some(reason)) => {
+            effects::amend(&receipt(case, found, &settled), references, &exception_facts(reason, found));
+        }
+        _ => serialization_failure(
+            "A payment reference was taken and given back by another transaction in this moment.",
+        ),
+    }
+    settled
+}
+
+/// What the decision is in the words of the answer.
+fn outcome_of(decision: &Decision, found: &Found) -> Settled {
+    let (outcome, reason) = match decision {
+        Decision::Apply(_) => (Outcome::Applied, None),
+        Decision::Record(reason) => (Outcome::Recorded, Some(*reason)),
+        Decision::Park(reason) => (Outcome::Parked, Some(*reason)),
+        Decision::Raise(reason) => (Outcome::Exception, Some(*reason)),
+    };
+    let moved_to = match decision {
+        Decision::Apply(to) => Some(to.to),
+        _ => None,
+    };
+    Settled {
+        outcome,
+        reason,
+        order_id: found.order().map(|order| Uuid::from_bytes(order.order_id)),
+        order_status: moved_to.or(found.order().map(|order| order.status)),
+    }
+}
+
+/// The events of this order whose payment waits in an exception and shares a reference.
+fn held_receipts(found: &Found, taken: &[Taken], brought_by: &[i64]) -> Vec<i64> {
+    let is_held_here = |taken: &Taken| {
+        taken.state == ReferenceState::Held
+            && found.order().is_some_and(|order| order.order_id == taken.order_id)
+    };
+    taken
+        .iter()
+        .zip(brought_by)
+        .filter(|(taken, _)| is_held_here(taken))
+        .map(|(_, receipt)| *receipt)
+        .collect()
+}
+
+fn supersede(case: &Case<'_>, found: &Found, held_by: Vec<i64>) {
+    if let (Some(order), false) = (found.order(), held_by.is_empty()) {
+        exceptions::supersede(case.tenant, Uuid::from_bytes(order.order_id), held_by, case.now);
+    }
 }
 
 fn situation<'a>(case: &'a Case<'_>, found: &'a Found, taken: &'a [Taken]) -> Situation<'a> {
-    // Where a held reference of the order itself cannot tell that an exception is on record, ask.
-    let order = found.order();
-    let may_be_on_record = matches!(found, Found::Contradiction(_))
-        || taken.iter().any(|taken| order.is_some_and(|order| order.order_id != taken.order_id));
-    let on_record = may_be_on_record
-        && order.zip(case.event.references.first()).is_some_and(|(order, reference)| {
-            let order_id = Uuid::from_bytes(order.order_id);
-            exceptions::on_record(case.tenant, order_id, &reference.kind, &reference.value)
-        });
+    let on_record = found.order().is_some_and(|order| {
+        // Where no held reference can tell that an exception is on record, ask.
+        let ask = matches!(found, Found::Contradiction(_))
+            || taken.iter().any(|taken| taken.order_id != order.order_id)
+            || (!taken.is_empty() && money_differs(case.event, order).is_some());
+        ask && exceptions::on_record(
+            case.tenant,
+            Uuid::from_bytes(order.order_id),
+            &case.event.references,
+            case.receipt,
+        )
+    });
     Situation { order: found.as_located(), taken, on_record, rules: &case.source.rules }
 }
 
@@ -199,12 +224,7 @@ fn booking<'a>(case: &Case<'a>, order: &'a Order, to: &'a Move) -> Booking<'a> {
     }
 }
 
-fn receipt<'a>(
-    case: &'a Case<'a>,
-    found: &Found,
-    outcome: Outcome,
-    reason: Option<Reason>,
-) -> Receipt<'a> {
+fn receipt<'a>(case: &'a Case<'a>, found: &Found, settled: &Settled) -> Receipt<'a> {
     Receipt {
         tenant: case.tenant,
         source: &case.source.name,
@@ -212,20 +232,11 @@ fn receipt<'a>(
         receipt: case.receipt,
         event: Some(case.event),
         event_id: case.event_id,
-        outcome,
-        reason,
+        outcome: settled.outcome,
+        reason: settled.reason,
         order_id: found.order().map(|order| Uuid::from_bytes(order.order_id)),
         delivery: case.delivery,
         now: case.now,
-    }
-}
-
-fn settled(found: &Found, outcome: Outcome, reason: Option<Reason>) -> Settled {
-    Settled {
-        outcome,
-        reason,
-        order_id: found.order().map(|order| Uuid::from_bytes(order.order_id)),
-        order_status: found.order().map(|order| order.status),
     }
 }
 
@@ -235,7 +246,9 @@ fn exception_facts(reason: Reason, found: &Found) -> ExceptionFacts<'_> {
         detail: match reason {
             Reason::AmountMismatch => "The amount is not the order's.",
             Reason::CurrencyMismatch => "The currency is missing, ill-formed or not the order's.",
-            Reason::ReferenceMismatch => "Merchant, order reference and gateway order id do not name one order.",
+            Reason::ReferenceMismatch => {
+                "Merchant, order reference and gateway order id do not name one order."
+            }
             Reason::SecondPayment => "The order is paid by another payment.",
             Reason::ReferenceReused => "A reference of the payment belongs to another order.",
             _ => "The tenant's rules have no such move from the order's status.",

@@ -14,9 +14,3 @@ pub fn is_owner(caller: pg_sys::Oid) -> bool {
     // SAFETY: role look-ups in the system caches; the current user is the functions' owner.
     unsafe { pg_sys::superuser_arg(caller) || pg_sys::has_privs_of_role(caller, pg_sys::GetUserId()) }
 }
-
-/// Whether this transaction keeps one snapshot to its end (REPEATABLE READ, SERIALIZABLE).
-pub fn keeps_snapshot() -> bool {
-    // SAFETY: reads a variable of the transaction.
-    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
-}

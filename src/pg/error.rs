@@ -41,6 +41,13 @@ pub fn invalid(argument: &str, detail: impl Into<String>, hint: impl Into<String
     )
 }
 
+/// What a rule of the domain says, as the sentence that a DETAIL is.
+pub fn sentence(fault: &impl ToString) -> String {
+    let clause = fault.to_string();
+    let mut letters = clause.chars();
+    letters.next().map(|first| format!("{}{}.", first.to_uppercase(), letters.as_str())).unwrap_or_default()
+}
+
 /// Raises 42710: the object exists with other facts.
 pub fn exists_differently(what: &str, detail: impl Into<String>, hint: impl Into<String>) -> ! {
     raise(

@@ -23,11 +23,9 @@ pub fn generation() -> u64 {
         unsafe {
             let nothing = pg_sys::Datum::from(0);
             pg_sys::CacheRegisterRelcacheCallback(Some(relation_changed), nothing);
-            pg_sys::CacheRegisterSyscacheCallback(
-                pg_sys::SysCacheIdentifier::AUTHMEMROLEMEM as i32,
-                Some(membership_changed),
-                nothing,
-            );
+            for roles in [pg_sys::SysCacheIdentifier::AUTHOID, pg_sys::SysCacheIdentifier::AUTHMEMROLEMEM] {
+                pg_sys::CacheRegisterSyscacheCallback(roles as i32, Some(role_changed), nothing);
+            }
         }
     });
     // SAFETY: this is what PostgreSQL itself does before it trusts a cache; cheap when there is no news.
@@ -57,6 +55,6 @@ unsafe extern "C-unwind" fn relation_changed(_: pg_sys::Datum, relation: pg_sys:
     }
 }
 
-unsafe extern "C-unwind" fn membership_changed(_: pg_sys::Datum, _: i32, _: u32) {
+unsafe extern "C-unwind" fn role_changed(_: pg_sys::Datum, _: i32, _: u32) {
     next_generation();
 }

@@ -37,18 +37,45 @@ impl Statement {
 
     /// Runs it inside [`with_spi`]; errors of PostgreSQL go through unchanged.
     pub fn run(&self, arguments: &[Option<pg_sys::Datum>]) -> Rows {
-        assert_eq!(arguments.len(), self.argument_types.len(), "arguments of: {}", self.text);
-        let mut values: Vec<pg_sys::Datum> =
-            arguments.iter().map(|argument| argument.unwrap_or(pg_sys::Datum::from(0))).collect();
-        let nulls: Vec<i8> =
-            arguments.iter().map(|argument| if argument.is_some() { b' ' } else { b'n' } as i8).collect();
+        let (mut values, nulls) = self.parameters(arguments);
         // SAFETY: values and nulls have one entry per parameter, and live until the call returns.
         let status = unsafe {
             pg_sys::SPI_execute_plan(self.plan(), values.as_mut_ptr(), nulls.as_ptr().cast(), false, 0)
         };
         self.check(status);
-        // SAFETY: set by the execution just made.
-        unsafe { Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize } }
+        Rows::of_last_execution()
+    }
+
+    /// Runs it read-only on what is committed now, also where the transaction keeps an older
+    /// snapshot: configuration is never read as it once was.
+    pub fn run_latest(&self, arguments: &[Option<pg_sys::Datum>]) -> Rows {
+        let (mut values, nulls) = self.parameters(arguments);
+        // SAFETY: as in `run`; SPI copies the snapshot before it uses it.
+        let status = unsafe {
+            pg_sys::SPI_execute_snapshot(
+                self.plan(),
+                values.as_mut_ptr(),
+                nulls.as_ptr().cast(),
+                pg_sys::GetLatestSnapshot(),
+                ptr::null_mut(),
+                true,
+                false,
+                0,
+            )
+        };
+        self.check(status);
+        Rows::of_last_execution()
+    }
+
+    fn parameters(&self, arguments: &[Option<pg_sys::Datum>]) -> (Vec<pg_sys::Datum>, Vec<i8>) {
+        assert_eq!(arguments.len(), self.argument_types.len(), "arguments of: {}", self.text);
+        arguments
+            .iter()
+            .map(|argument| match argument {
+                Some(datum) => (*datum, b' ' as i8),
+                None => (pg_sys::Datum::from(0), b'n' as i8),
+            })
+            .unzip()
     }
 
     fn plan(&self) -> pg_sys::SPIPlanPtr {
@@ -92,6 +119,11 @@ pub struct Rows {
 }
 
 impl Rows {
+    fn of_last_execution() -> Self {
+        // SAFETY: variables that the execution just made has set.
+        unsafe { Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize } }
+    }
+
     /// Whether no row was returned or, without RETURNING, written.
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -168,6 +200,14 @@ macro_rules! run {
     };
 }
 pub(crate) use run;
+
+/// Runs a kept statement on what is committed now: see [`Statement::run_latest`].
+macro_rules! run_latest {
+    ($name:ident $(, $argument:expr)* $(,)?) => {
+        $name.with(|statement| statement.run_latest(&[$(crate::pg::statement::arg($argument)),*]))
+    };
+}
+pub(crate) use run_latest;
 
 struct IndexPlans {
     seqscan_was: bool,

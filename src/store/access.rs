@@ -2,7 +2,7 @@
 
 use pgrx::{Uuid, pg_sys};
 
-use crate::pg::statement::{run, statement};
+use crate::pg::statement::{run_latest, statement};
 
 statement!(
     GRANTED,
@@ -21,10 +21,10 @@ statement!(
 
 /// The tenants that the role may act for in this profile; `None`: every tenant.
 pub fn granted_tenants(role: pg_sys::Oid, profile: &str) -> Option<Vec<Uuid>> {
-    run!(TENANTS, role, profile).iter().map(|row| row.get(1)).collect()
+    run_latest!(TENANTS, role, profile).iter().map(|row| row.get(1)).collect()
 }
 
 /// Whether a grant lets the role act for the tenant in this profile; for every tenant where `None`.
 pub fn is_granted(role: pg_sys::Oid, profile: &str, tenant: Option<Uuid>) -> bool {
-    !run!(GRANTED, role, profile, tenant).is_empty()
+    !run_latest!(GRANTED, role, profile, tenant).is_empty()
 }

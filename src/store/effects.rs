@@ -5,6 +5,9 @@
 //! parked still), and the money on all references having gone in too. A rival that was first
 //! leaves a statement that wrote nothing.
 
+use std::thread::LocalKey;
+
+use pgrx::pg_sys::Datum;
 use pgrx::{JsonB, Uuid};
 
 use crate::domain::event::Event;
@@ -12,7 +15,7 @@ use crate::domain::ledger::{CHAIN_VERSION, Line};
 use crate::domain::outcome::{Outcome, Reason};
 use crate::pg::error::write_prevented;
 use crate::pg::moment::Moment;
-use crate::pg::statement::{Rows, arg, statement};
+use crate::pg::statement::{Rows, Statement, arg, statement};
 use crate::store::event_receipts::references_to_json;
 use crate::store::payment_references::Keys;
 
@@ -75,7 +78,7 @@ pub enum Written {
     All,
     /// A rival with the same identity was first; nothing was written.
     RivalWasFirst,
-    /// The receipt went in, but a reference was taken for another order in this moment: amend it.
+    /// The receipt went in, but a reference went to another order in this moment: decide again, amend it.
     ReferenceWasTaken,
 }
 
@@ -150,24 +153,26 @@ macro_rules! raise {
         "refs AS ( \
              INSERT INTO payment_idem.payment_references (scope, gateway, kind, value, tenant, order_id, receipt, state) \
              SELECT e.scope, e.gateway, e.kind, e.value, $1, $7, receipt, 'held' \
-             FROM receipt, unnest($13, $14, $15, $16) AS e (scope, gateway, kind, value) WHERE $7 IS NOT NULL \
-             ON CONFLICT (scope, gateway, kind, value) DO NOTHING), \
+             FROM receipt, unnest($13, $14, $15, $16) AS e (scope, gateway, kind, value) \
+             ON CONFLICT (scope, gateway, kind, value) DO NOTHING RETURNING 1), \
          opened AS ( \
              INSERT INTO payment_idem.exceptions (tenant, exception_id, source, kind, order_id, amount_minor, currency, \
                  expected_amount_minor, expected_currency, reference_kind, reference_value, detail, opened_at) \
              SELECT $1, receipt, $2, $9, $7, $29, $30, $31, $32, $33, $34, $35, $10 FROM receipt RETURNING 1) \
-         SELECT (SELECT count(*) FROM receipt), (SELECT count(*) FROM opened)"
+         SELECT (SELECT count(*) FROM receipt), (SELECT count(*) FROM refs), (SELECT count(*) FROM opened)"
     };
 }
 
 macro_rules! record {
     () => {
         "refs AS ( \
-             INSERT INTO payment_idem.payment_references (scope, gateway, kind, value, tenant, order_id, receipt, state) \
+             INSERT INTO payment_idem.payment_references AS r (scope, gateway, kind, value, tenant, order_id, receipt, state) \
              SELECT e.scope, e.gateway, e.kind, e.value, $1, $7, receipt, $29 \
              FROM receipt, unnest($13, $14, $15, $16) AS e (scope, gateway, kind, value) \
-             ON CONFLICT (scope, gateway, kind, value) DO NOTHING) \
-         SELECT (SELECT count(*) FROM receipt)"
+             ON CONFLICT (scope, gateway, kind, value) DO UPDATE SET state = excluded.state \
+             WHERE r.tenant = excluded.tenant AND r.order_id = excluded.order_id AND r.state = 'held' \
+               AND excluded.state = 'applied' RETURNING 1) \
+         SELECT (SELECT count(*) FROM receipt), (SELECT count(*) FROM refs)"
     };
 }
 
@@ -223,11 +228,30 @@ statement!(
          INSERT INTO payment_idem.exceptions (tenant, exception_id, source, kind, order_id, amount_minor, currency, \
              expected_amount_minor, expected_currency, reference_kind, reference_value, detail, opened_at) \
          SELECT $1, receipt, $2, $6, $11, $12, $13, $14, $15, $16, $17, $18, $19 FROM amended WHERE $5 = 'exception' \
-         RETURNING 1) \
+         ON CONFLICT (tenant, exception_id) DO UPDATE SET kind = excluded.kind, detail = excluded.detail RETURNING 1), \
+     withdrawn AS ( \
+         DELETE FROM payment_idem.exceptions WHERE tenant = $1 AND exception_id = $4 AND $5 <> 'exception') \
      SELECT (SELECT count(*) FROM amended), (SELECT count(*) FROM opened)",
     [
-        UUIDOID, TEXTOID, TEXTOID, INT8OID, TEXTOID, TEXTOID, UUIDARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID,
-        UUIDOID, INT8OID, TEXTOID, INT8OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID
+        UUIDOID,
+        TEXTOID,
+        TEXTOID,
+        INT8OID,
+        TEXTOID,
+        TEXTOID,
+        UUIDARRAYOID,
+        TEXTARRAYOID,
+        TEXTARRAYOID,
+        TEXTARRAYOID,
+        UUIDOID,
+        INT8OID,
+        TEXTOID,
+        INT8OID,
+        TEXTOID,
+        TEXTOID,
+        TEXTOID,
+        TEXTOID,
+        TIMESTAMPTZOID
     ]
 );
 
@@ -248,12 +272,7 @@ pub fn apply(receipt: &Receipt<'_>, references: &Keys, booking: &Booking<'_>) ->
         arg(booking.queued.map(|queued| queued.0)),
         arg(booking.queued.map(|queued| queued.1)),
     ]);
-    let rows = if receipt.delivery.is_some() {
-        APPLY_FIRST.with(|statement| statement.run(&arguments))
-    } else {
-        APPLY_PARKED.with(|statement| statement.run(&arguments))
-    };
-    match counts::<5>(&rows) {
+    match counts::<5>(&run_for(receipt, &APPLY_FIRST, &APPLY_PARKED, &arguments)) {
         [0, ..] => Written::RivalWasFirst,
         [1, 0, ..] => Written::ReferenceWasTaken,
         [1, 1, 1, 1, queued] if queued == i64::from(booking.queued.is_some()) => Written::All,
@@ -261,39 +280,44 @@ pub fn apply(receipt: &Receipt<'_>, references: &Keys, booking: &Booking<'_>) ->
     }
 }
 
-/// Writes an event that is not acceptable as business, with its exception.
-pub fn raise(receipt: &Receipt<'_>, references: &Keys, facts: &ExceptionFacts<'_>) -> Written {
+/// Writes an event that is not acceptable as business, with its exception. Of the references,
+/// `fresh` are expected to be new, and are held for the order.
+pub fn raise(receipt: &Receipt<'_>, references: &Keys, fresh: usize, facts: &ExceptionFacts<'_>) -> Written {
     let mut arguments = common(receipt, references);
     arguments.extend(exception_columns(receipt, facts));
-    let rows = if receipt.delivery.is_some() {
-        RAISE_FIRST.with(|statement| statement.run(&arguments))
-    } else {
-        RAISE_PARKED.with(|statement| statement.run(&arguments))
-    };
-    match counts::<2>(&rows) {
-        [0, _] => Written::RivalWasFirst,
-        [1, 1] => Written::All,
+    match counts::<3>(&run_for(receipt, &RAISE_FIRST, &RAISE_PARKED, &arguments)) {
+        [0, ..] => Written::RivalWasFirst,
+        [1, held, 1] if held == fresh as i64 => Written::All,
+        [1, _, 1] => Written::ReferenceWasTaken,
         _ => write_prevented("an exception"),
     }
 }
 
 /// Writes an event that changes nothing, or waits. References that are new join the payment whose
-/// other references are known, in its state (`applied` or `held`).
-pub fn record(receipt: &Receipt<'_>, references: &Keys, state: &str) -> Written {
+/// other references are known, in its state (`applied` or `held`); so many are expected to change.
+pub fn record(receipt: &Receipt<'_>, references: &Keys, fresh: usize, state: &str) -> Written {
     let mut arguments = common(receipt, references);
     arguments.push(arg(state));
-    let rows = if receipt.delivery.is_some() {
-        RECORD_FIRST.with(|statement| statement.run(&arguments))
-    } else {
-        RECORD_PARKED.with(|statement| statement.run(&arguments))
-    };
-    match counts::<1>(&rows) {
-        [0] => Written::RivalWasFirst,
-        _ => Written::All,
+    match counts::<2>(&run_for(receipt, &RECORD_FIRST, &RECORD_PARKED, &arguments)) {
+        [0, _] => Written::RivalWasFirst,
+        [1, joined] if joined == fresh as i64 => Written::All,
+        [1, _] => Written::ReferenceWasTaken,
+        _ => write_prevented("a receipt"),
     }
 }
 
-/// Corrects a receipt whose money could not be booked after all ([`Written::ReferenceWasTaken`]).
+/// Runs the statement for a first delivery, or the one for a parked event.
+fn run_for(
+    receipt: &Receipt<'_>,
+    first: &'static LocalKey<Statement>,
+    parked: &'static LocalKey<Statement>,
+    arguments: &[Option<Datum>],
+) -> Rows {
+    if receipt.delivery.is_some() { first } else { parked }.with(|statement| statement.run(arguments))
+}
+
+/// Corrects a receipt that was decided by references which are another order's by now
+/// ([`Written::ReferenceWasTaken`]); what it holds of them waits for a person.
 pub fn amend(receipt: &Receipt<'_>, references: &Keys, facts: &ExceptionFacts<'_>) {
     let [amount, currency, expected_amount, expected_currency, kind, value, detail] =
         exception_columns(receipt, facts);
@@ -320,12 +344,12 @@ pub fn amend(receipt: &Receipt<'_>, references: &Keys, facts: &ExceptionFacts<'_
             arg(receipt.now),
         ])
     });
-    if counts::<2>(&rows) != [1, i64::from(receipt.outcome == Outcome::Exception)] {
+    if counts(&rows) != [1, i64::from(receipt.outcome == Outcome::Exception)] {
         write_prevented("an exception")
     }
 }
 
-fn common(receipt: &Receipt<'_>, references: &Keys) -> Vec<Option<pgrx::pg_sys::Datum>> {
+fn common(receipt: &Receipt<'_>, references: &Keys) -> Vec<Option<Datum>> {
     let event = receipt.event;
     let delivery = receipt.delivery;
     vec![
@@ -361,10 +385,7 @@ fn common(receipt: &Receipt<'_>, references: &Keys) -> Vec<Option<pgrx::pg_sys::
     ]
 }
 
-fn exception_columns(
-    receipt: &Receipt<'_>,
-    facts: &ExceptionFacts<'_>,
-) -> [Option<pgrx::pg_sys::Datum>; 7] {
+fn exception_columns(receipt: &Receipt<'_>, facts: &ExceptionFacts<'_>) -> [Option<Datum>; 7] {
     let event = receipt.event;
     let reference = event.and_then(|event| event.references.first());
     [

@@ -37,11 +37,7 @@ macro_rules! select_parked {
         )
     };
 }
-statement!(
-    PARKED_BY_REFERENCE,
-    select_parked!("order_reference = $2"),
-    [UUIDOID, TEXTOID]
-);
+statement!(PARKED_BY_REFERENCE, select_parked!("order_reference = $2"), [UUIDOID, TEXTOID]);
 statement!(
     PARKED_BY_GATEWAY_ORDER,
     select_parked!("gateway_order_id = $2 AND gateway_order_id IS NOT NULL"),
@@ -105,9 +101,7 @@ pub fn next_number() -> i64 {
 
 /// The first other event under the same unsigned id: its number and digest.
 pub fn unsigned_id_taken(tenant: Uuid, source: &str, event_id: &str, receipt: i64) -> Option<(i64, Vec<u8>)> {
-    run!(UNSIGNED_ID_TAKEN, tenant, source, event_id, receipt)
-        .first()
-        .map(|row| (row.value(1), row.value(2)))
+    run!(UNSIGNED_ID_TAKEN, tenant, source, event_id, receipt).first().map(|row| (row.value(1), row.value(2)))
 }
 
 /// The events that wait for an order under this reference, in order of arrival.
@@ -122,10 +116,8 @@ pub fn parked_by_gateway_order(tenant: Uuid, gateway_order_id: &str) -> Vec<Park
 
 /// Payment references as a JSON object {kind: value}; `None` where there are none.
 pub fn references_to_json(references: &[Reference]) -> Option<JsonB> {
-    let object: serde_json::Map<String, serde_json::Value> = references
-        .iter()
-        .map(|reference| (reference.kind.clone(), reference.value.clone().into()))
-        .collect();
+    let object: serde_json::Map<String, serde_json::Value> =
+        references.iter().map(|reference| (reference.kind.clone(), reference.value.clone().into())).collect();
     (!object.is_empty()).then(|| JsonB(object.into()))
 }
 

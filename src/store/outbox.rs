@@ -16,7 +16,7 @@ statement!(
          ORDER BY available_at LIMIT $2 FOR UPDATE SKIP LOCKED), \
      leased AS ( \
          UPDATE payment_idem.outbox o \
-         SET attempts = o.attempts + 1, lease_token = pg_catalog.gen_random_uuid(), lease_until = $6 + $3, \
+         SET attempts = least(o.attempts, 2147483646) + 1, lease_token = pg_catalog.gen_random_uuid(), lease_until = $6 + $3, \
              available_at = $6 + $3, worker = $1 \
          FROM due WHERE o.tenant = due.tenant AND o.receipt = due.receipt AND o.action = due.action \
          RETURNING o.*) \

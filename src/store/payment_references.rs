@@ -32,30 +32,30 @@ impl Keys {
         columns
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.scopes.is_empty()
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.scopes.len()
     }
 }
 
 statement!(
     TAKEN,
-    "SELECT r.order_id, r.state = 'applied' \
+    "SELECT r.order_id, r.state = 'applied', r.receipt \
      FROM unnest($1, $2, $3, $4) AS e (scope, gateway, kind, value) \
      JOIN payment_idem.payment_references r USING (scope, gateway, kind, value)",
     [UUIDARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID]
 );
 
-/// Those of the references that belong to an order already.
-pub fn taken(keys: &Keys) -> Vec<Taken> {
-    if keys.is_empty() {
+/// Those of the references that belong to an order already, each with the event that brought it.
+pub fn taken(keys: &Keys) -> Vec<(Taken, i64)> {
+    if keys.len() == 0 {
         return Vec::new();
     }
     run!(TAKEN, keys.scopes.clone(), keys.gateways.clone(), keys.kinds.clone(), keys.values.clone())
         .iter()
-        .map(|row| Taken {
-            order_id: *row.value::<Uuid>(1).as_bytes(),
-            state: if row.value(2) { ReferenceState::Applied } else { ReferenceState::Held },
+        .map(|row| {
+            let state = if row.value(2) { ReferenceState::Applied } else { ReferenceState::Held };
+            (Taken { order_id: *row.value::<Uuid>(1).as_bytes(), state }, row.value(3))
         })
         .collect()
 }

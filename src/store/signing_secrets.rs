@@ -3,7 +3,7 @@
 use pgrx::Uuid;
 
 use crate::pg::moment::Moment;
-use crate::pg::statement::{run, statement};
+use crate::pg::statement::{run, run_latest, statement};
 
 statement!(
     OF_SOURCE,
@@ -56,7 +56,7 @@ pub struct StoredSecret {
 
 /// The shared secrets of a source, newest first.
 pub fn of_source(tenant: Uuid, source: &str) -> Vec<StoredSecret> {
-    run!(OF_SOURCE, tenant, source)
+    run_latest!(OF_SOURCE, tenant, source)
         .iter()
         .map(|row| StoredSecret { text: row.value(1), valid_from: row.value(2), valid_until: row.get(3) })
         .collect()
@@ -71,7 +71,9 @@ pub fn add(tenant: Uuid, source: &str, secret: &str, valid_until: Option<Moment>
             run!(SET_END, secret_id, valid_until);
             secret_id
         }
-        None => run!(INSERT, tenant, source, secret, valid_until).first().expect("RETURNING gives a row").value(1),
+        None => {
+            run!(INSERT, tenant, source, secret, valid_until).first().expect("RETURNING gives a row").value(1)
+        }
     }
 }
 

@@ -12,9 +12,9 @@ use crate::domain::order::Rules;
 use crate::domain::outcome::HttpStatuses;
 use crate::domain::signature::Secret;
 use crate::pg::error::raise;
+use crate::pg::invalidation;
 use crate::pg::moment::Moment;
-use crate::pg::statement::{run, statement};
-use crate::pg::{caller, invalidation};
+use crate::pg::statement::{run, run_latest, statement};
 use crate::store::{signing_secrets, transition_rules};
 
 /// A source, ready for use: its definition compiled, its secrets keyed.
@@ -152,12 +152,7 @@ thread_local! {
 ///
 /// `allowed` is asked whether the caller may act for the tenant, whenever the source is not in
 /// memory; it raises where not. `None` where the tenant has no such source.
-pub fn get(
-    caller: pg_sys::Oid,
-    tenant: Uuid,
-    source: &str,
-    allowed: impl FnOnce(),
-) -> Option<Rc<Source>> {
+pub fn get(caller: pg_sys::Oid, tenant: Uuid, source: &str, allowed: impl FnOnce()) -> Option<Rc<Source>> {
     let generation = invalidation::generation();
     let key = Key { caller, tenant: *tenant.as_bytes(), source: source.to_owned() };
     let kept = KEPT.with_borrow_mut(|kept| {
@@ -170,19 +165,16 @@ pub fn get(
         return kept;
     }
     // Watch before reading, so that no change between the two goes unnoticed.
-    invalidation::watch(run!(CONFIGURATION).iter().map(|row| row.value(1)));
+    invalidation::watch(run_latest!(CONFIGURATION).iter().map(|row| row.value(1)));
     allowed();
     let loaded = Rc::new(load(tenant, source)?);
-    // A transaction with an old snapshot may have read what is no longer true for the next one.
-    if !caller::keeps_snapshot() {
-        KEPT.with_borrow_mut(|kept| kept.sources.insert(key, Rc::clone(&loaded)));
-    }
+    KEPT.with_borrow_mut(|kept| kept.sources.insert(key, Rc::clone(&loaded)));
     Some(loaded)
 }
 
 /// Reads and prepares a source; `None` where the tenant has none of that name.
 pub fn load(tenant: Uuid, source: &str) -> Option<Source> {
-    let rows = run!(FIND, tenant, source);
+    let rows = run_latest!(FIND, tenant, source);
     let row = rows.first()?;
     let gateway_name: String = row.value(1);
     let definition: String = row.value(2);

@@ -2,7 +2,7 @@
 
 use pgrx::Uuid;
 
-use crate::pg::statement::{run, statement};
+use crate::pg::statement::{run, run_latest, statement};
 
 statement!(NAME, "SELECT name FROM payment_idem.tenants WHERE tenant = $1", [UUIDOID]);
 statement!(
@@ -14,7 +14,7 @@ statement!(ENSURE_PARTITIONS, "SELECT payment_idem.ensure_partitions()", []);
 
 /// The tenant's name; `None` where there is no such tenant.
 pub fn name(tenant: Uuid) -> Option<String> {
-    run!(NAME, tenant).first().map(|row| row.value(1))
+    run_latest!(NAME, tenant).first().map(|row| row.value(1))
 }
 
 /// Makes the tenant; `false` where it exists.

@@ -6,7 +6,7 @@ use pgrx::Uuid;
 
 use crate::domain::event::Kind;
 use crate::domain::order::{Rules, Status};
-use crate::pg::statement::{run, statement};
+use crate::pg::statement::{run_latest, statement};
 
 statement!(
     OF_TENANT,
@@ -18,7 +18,7 @@ statement!(
 
 /// The tenant's own rules, or the default set. Rows whose kind this library does not know do nothing.
 pub fn of_tenant(tenant: Uuid) -> Rules {
-    Rules::new(run!(OF_TENANT, tenant).iter().filter_map(|row| {
+    Rules::new(run_latest!(OF_TENANT, tenant).iter().filter_map(|row| {
         let (kind, from, to): (String, String, String) = (row.value(1), row.value(2), row.value(3));
         Some((Kind::from_str(&kind).ok()?, Status::from_str(&from).ok()?, Status::from_str(&to).ok()?))
     }))

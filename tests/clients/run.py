@@ -25,7 +25,8 @@ BUILD = HERE.parents[1] / "build"
 HANG_GUARD_S = 900  # a first build of the Rust client on a busy machine
 
 PREPARED = """
-    SELECT coalesce(string_agg(substring(statement FROM '::(bytea|text)') || ' ' || generic_plans + custom_plans, ', '), '')
+    SELECT coalesce(string_agg(substring(statement FROM '::(bytea|text)') || ' ' || generic_plans + custom_plans, ', '),
+                    '')
     FROM pg_prepared_statements WHERE statement LIKE '%payment_idem.ingest(%'
 """
 

@@ -23,9 +23,7 @@ pub fn hmac_hex(key: &[u8], parts: &[&[u8]]) -> String {
 
 /// The known-answer cases in `text`, one JSON object a line.
 pub fn vectors(text: &str) -> Vec<Value> {
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The cases kept in this repository.
@@ -40,24 +38,19 @@ pub fn stripe_body(id: &str) -> Vec<u8> {
 
 /// Decodes the standard alphabet (RFC 4648), for test data that is known to be well-formed.
 pub fn base64(text: &str) -> Vec<u8> {
-    let digits = text
-        .bytes()
-        .filter(|byte| *byte != b'=')
-        .map(|byte| match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => panic!("not base64"),
-        });
+    let digits = text.bytes().filter(|byte| *byte != b'=').map(|byte| match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => panic!("not base64"),
+    });
     let digits: Vec<u8> = digits.collect();
     digits
         .chunks(4)
         .flat_map(|chunk| {
-            let bits = chunk
-                .iter()
-                .fold(0_u32, |sum, digit| sum << 6 | u32::from(*digit));
+            let bits = chunk.iter().fold(0_u32, |sum, digit| sum << 6 | u32::from(*digit));
             let bits = bits << (6 * (4 - chunk.len()));
             bits.to_be_bytes()[1..chunk.len()].to_vec()
         })
@@ -80,8 +73,5 @@ pub fn assert_not_quadratic<T>(input: impl Fn(usize) -> T, work: impl Fn(&T)) {
     };
     let small = fastest(64 * 1024).max(Duration::from_micros(20));
     let large = fastest(1024 * 1024);
-    assert!(
-        large < small * 80,
-        "16 times the input took {large:?} after {small:?}"
-    );
+    assert!(large < small * 80, "16 times the input took {large:?} after {small:?}");
 }

@@ -152,14 +152,14 @@ class Order:
         """Its status, and how many rows of each kind exist for it."""
         return self.tenant.db.execute(
             """
-            SELECT o.status::text, o.paid_minor,
-                   (SELECT count(*) FROM payment_idem.event_receipts r WHERE (r.tenant, r.order_id) = (o.tenant, o.order_id)) AS receipts,
-                   (SELECT count(*) FROM payment_idem.transactions t WHERE (t.tenant, t.order_id) = (o.tenant, o.order_id)) AS ledger,
-                   (SELECT count(*) FROM payment_idem.transactions t WHERE (t.tenant, t.order_id) = (o.tenant, o.order_id)
-                        AND t.from_status <> t.to_status) AS transitions,
-                   (SELECT count(*) FROM payment_idem.outbox m WHERE (m.tenant, m.order_id) = (o.tenant, o.order_id)) AS outbox,
-                   (SELECT count(*) FROM payment_idem.exceptions e WHERE (e.tenant, e.order_id) = (o.tenant, o.order_id)) AS exceptions
-            FROM payment_idem.orders o WHERE o.tenant = $1 AND o.order_id = $2
+            SELECT status::text, paid_minor,
+                (SELECT count(*) FROM payment_idem.event_receipts WHERE (tenant, order_id) = ($1, $2)) AS receipts,
+                (SELECT count(*) FROM payment_idem.transactions WHERE (tenant, order_id) = ($1, $2)) AS ledger,
+                (SELECT count(*) FROM payment_idem.transactions WHERE (tenant, order_id) = ($1, $2)
+                    AND from_status <> to_status) AS transitions,
+                (SELECT count(*) FROM payment_idem.outbox WHERE (tenant, order_id) = ($1, $2)) AS outbox,
+                (SELECT count(*) FROM payment_idem.exceptions WHERE (tenant, order_id) = ($1, $2)) AS exceptions
+            FROM payment_idem.orders WHERE (tenant, order_id) = ($1, $2)
             """,
             [self.tenant.id, self.id],
         ).fetchone()

@@ -1,7 +1,6 @@
 """The client process dies (SIGKILL) at the worst moments; the gateway, unanswered, delivers again."""
 
 import pytest
-
 from harness import BEGIN, COMMIT, UNTOUCHED, Sender, held, paid_once, wait_until, waiting
 from proxy import READY_IDLE, Proxy
 

@@ -4,7 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import psycopg
-
 from harness import BEGIN, COMMIT, UNTOUCHED, connect, given, held, paid_once, wait_until, waiting
 
 STUCK, FREE = 100, 20

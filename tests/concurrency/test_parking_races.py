@@ -1,10 +1,9 @@
-"""An event and the order that it waits for, each in its own transaction at the same moment: nobody may miss the other."""
+"""An event and the order that it waits for, each in its own transaction at once: nobody may miss the other."""
 
 import secrets
 import time
 
 import pytest
-
 from harness import COMMIT, Answer, Order, Sender, at_once, paid_once, scaled
 
 ROUNDS = scaled(short=30, full=1000)
@@ -107,7 +106,7 @@ def test_two_payments_and_order_meet(db, fleet, tenant, in_transaction):
     *payers, creator = fleet(3)
     for _ in range(ROUNDS):
         reference = f"O-{secrets.token_hex(6)}"
-        *paid, made = race(
+        *_, made = race(
             db,
             [(payer, in_transaction(tenant.event(reference))) for payer in payers]
             + [(creator, in_transaction(tenant.create_order(reference)))],

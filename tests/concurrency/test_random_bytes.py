@@ -11,8 +11,7 @@ import time
 
 import psycopg
 import pytest
-
-from harness import connect, scaled, sign, sign_stripe
+from harness import SIGN, UNTOUCHED, connect, paid_once, scaled, sign, sign_stripe
 
 CASES = scaled(short=2_000, full=100_000)
 SEED = int(os.environ.get("PAYMENT_IDEM_SEED") or scaled(short=1, full=random.getrandbits(32)))
@@ -21,21 +20,16 @@ NOT_AUTHENTIC = {"signature_mismatch", "signature_malformed", "timestamp_out_of_
 NOT_ACCEPTABLE = {"event_id_malformed", "event_id_mismatch", "too_large"}
 REASONS = {
     "applied": {None},
-    "recorded": {"informational", "unmapped_type", "same_payment", "already_in_state", "stale", "test_mode"},
+    "recorded": set("informational unmapped_type same_payment already_in_state stale test_mode".split()),
     "parked": {"order_not_found"},
-    "exception": {
-        "amount_mismatch",
-        "currency_mismatch",
-        "reference_mismatch",
-        "second_payment",
-        "reference_reused",
-        "transition_not_allowed",
-        "payload_unreadable",
-    },
-    "digest_conflict": None,  # any: what the first delivery was told
-    "duplicate": None,
+    "exception": set(
+        "amount_mismatch currency_mismatch reference_mismatch second_payment reference_reused"
+        " transition_not_allowed payload_unreadable".split()
+    ),
+    "digest_conflict": {None},
     "rejected": NOT_AUTHENTIC | NOT_ACCEPTABLE,
 }
+REASONS["duplicate"] = REASONS["applied"] | REASONS["recorded"] | REASONS["parked"] | REASONS["exception"]
 BYTES = "SELECT * FROM payment_idem.ingest($1, $2, $3::bytea, $4, 'default', $5::jsonb)"
 TEXT = "SELECT * FROM payment_idem.ingest($1, $2, $3::text, $4, 'default', $5::jsonb)"
 
@@ -44,29 +38,16 @@ TEXT = "SELECT * FROM payment_idem.ingest($1, $2, $3::text, $4, 'default', $5::j
 
 def event(rng: random.Random, gateway: str, orders: list[str]) -> dict:
     """A well-formed event of the gateway, about one of a few orders."""
-    order, number = rng.choice(orders), rng.randrange(200)
+    order, number = rng.choice([*orders, "unknown"]), rng.randrange(200)
     amount, currency = rng.choice([1000, 1000, 1000, 999]), rng.choice(["usd", "USD", "eur"])
-    if gateway == "stripe":
+    if gateway == "generic":
+        type = rng.choice(["paid", "failed", "attempted", "expired", "refund", "nobody.knows"])
+        facts = {"order": order, "amount": amount, "currency": currency, "payment": f"pi_{number}"}
+    else:
+        type = rng.choice(["payment_intent.succeeded", "payment_intent.payment_failed", "charge.refunded", "a.b"])
         thing = {"id": f"pi_{number}", "amount_received": amount, "currency": currency, "metadata": {"order_id": order}}
-        kind = rng.choice(
-            ["payment_intent.succeeded", "payment_intent.payment_failed", "charge.refunded", "nobody.knows"]
-        )
-        return {
-            "id": f"evt_{number}",
-            "type": kind,
-            "created": int(time.time()),
-            "livemode": True,
-            "data": {"object": thing},
-        }
-    kind = rng.choice(["paid", "failed", "attempted", "expired", "refund", "nobody.knows"])
-    return {
-        "id": f"evt_{number}",
-        "type": kind,
-        "order": order,
-        "amount": amount,
-        "currency": currency,
-        "payment": f"pi_{number}",
-    }
+        facts = {"livemode": True, "data": {"object": thing}}
+    return {"id": f"evt_{number}", "type": type, "created": 1_700_000_000} | facts
 
 
 def mutated(rng: random.Random, body: bytes) -> bytes:
@@ -89,77 +70,22 @@ def mutated(rng: random.Random, body: bytes) -> bytes:
     return bytes(data)
 
 
-SCALARS = [
-    "0",
-    "-0",
-    "1000",
-    "1000.0",
-    "1e3",
-    "1E+3",
-    "0.1",
-    "-1",
-    "9007199254740993",
-    "9223372036854775807",
-    "9223372036854775808",
-    "1" + "0" * 400,
-    "1e999999999",
-    "01",
-    "+1",
-    ".5",
-    "NaN",
-    "Infinity",
-    "true",
-    "false",
-    "null",
-    '""',
-    '"paid"',
-    '"1000"',
-    '"usd"',
-    '"\\u0000"',
-    '"\\ud83d"',
-    '"\\udc00\\ud83d"',
-    '"\\\\u0000"',
-    '"\\u202e"',
-    '"\\x"',
-    '"a b"',
-    '"' + "x" * 300 + '"',
-    '"\U0001f600"',
-    '"cafe\u0301"',
-    '"\u2028"',
-    '"\u0131nr"',
-    "'single'",
-    "undefined",
-    "//",
-    "",
-]
-KEYS = [
-    "id",
-    "type",
-    "order",
-    "amount",
-    "currency",
-    "payment",
-    "created",
-    "livemode",
-    "merchant_id",
-    "gateway_order_id",
-    "utr",
-    "payer_vpa",
-    "data",
-    "object",
-    "metadata",
-    "order_id",
-    "",
-    "\\u0069d",
-    "__proto__",
-    "\\ud83d",
-]
+SCALARS = r"""
+    0 -0 1000 1000.0 1e3 1E+3 0.1 -1 9007199254740993 9223372036854775807 9223372036854775808 1e999999999 01 +1 .5
+    NaN Infinity true false null undefined // 'single' "" "paid" "1000" "usd" "\u0000" "\ud83d" "\udc00\ud83d"
+    "\\u0000" "\u202e" "\x" "\
+""".split()
+SCALARS += ["", '"a b"', f'"{"x" * 300}"', "1" + "0" * 400, '"\U0001f600"', '"cafe\u0301"', '"\u2028"', '"\u0131nr"']
+KEYS = r"""
+    id type order amount currency payment created livemode merchant_id gateway_order_id utr payer_vpa data object
+    metadata order_id __proto__ \u0069d \ud83d
+""".split()
 
 
 def grown(rng: random.Random, depth: int = 0) -> str:
     """JSON, nearly, by its grammar, with the gateways' own keys, some of them twice."""
     kind = rng.random()
-    if depth > 6 or kind < 0.5:
+    if depth > 6 or (depth and kind < 0.5):
         return rng.choice(SCALARS)
     if kind < 0.6:
         return "[" + ",".join(grown(rng, depth + 1) for _ in range(rng.randrange(4))) + "]"
@@ -178,19 +104,18 @@ def replaced(rng: random.Random, facts: dict) -> str:
 
 def body(rng: random.Random, gateway: str, orders: list[str]) -> bytes:
     facts = event(rng, gateway, orders)
-    match rng.randrange(6):
+    text = json.dumps(facts, indent=rng.choice([None, None, 1]))
+    match rng.randrange(5):
         case 0:
             return rng.randbytes(rng.choice([0, 1, 2, 16, 300]))
         case 1:
-            return json.dumps(facts).encode()
+            return mutated(rng, text.encode())
         case 2:
-            return mutated(rng, json.dumps(facts).encode())
-        case 3:
             return replaced(rng, facts).encode()
-        case 4:
+        case 3:
             return grown(rng).encode()
         case _:
-            return json.dumps(facts, indent=rng.choice([None, 1]), ensure_ascii=rng.random() < 0.5).encode()
+            return text.encode()
 
 
 # --- signatures -------------------------------------------------------------------------------------------------
@@ -217,38 +142,29 @@ def valid(rng: random.Random, gateway: str, secret: str, payload: bytes) -> tupl
     return None, {rng.choice([str, str.lower, str.upper])(name): signature, any_text(rng): any_text(rng)}
 
 
+MALFORMED = ["", "v1=", "v1=,v1=", "t=1", "t=,v1=", "sha256=", "0" * 63, "0" * 65, "z" * 64, "\u00e9" * 64]
+
+
 def invalid(rng: random.Random, gateway: str, secret: str, payload: bytes) -> tuple[str | None, dict | None]:
-    signature, headers = valid(rng, gateway, secret, payload)
     match rng.randrange(7 if gateway == "stripe" else 6):
         case 0:
             return valid(rng, gateway, secret + "x", payload)
         case 1:
             return valid(rng, gateway, secret, payload + b" ")
-        case 2:
-            return any_text(rng), headers
+        case 2:  # the argument goes before the headers
+            return any_text(rng), valid(rng, gateway, secret, payload)[1]
         case 3:
-            return None, rng.choice(
-                [
-                    None,
-                    {},
-                    {any_text(rng): any_text(rng)},
-                    {"X-Signature": None, "Stripe-Signature": None},
-                    {"x-signature": 7, "stripe-signature": ["t=1", "v1=00"]},
-                ]
-            )
+            odd = {"x-signature": 7, "stripe-signature": ["t=1", "v1=00"], "": None, any_text(rng): any_text(rng)}
+            return None, rng.choice([None, {}, odd])
         case 4:
-            return rng.choice(
-                ["", "v1=", "v1=,v1=", "t=1", "t=,v1=", "sha256=", "0" * 63, "0" * 65, "z" * 64, "\u00e9" * 64]
-            ), None
-        case 6:
-            return sign_stripe(secret, payload, int(time.time()) + rng.choice([-1000, 1000, -(10**9), 10**18])), None
-        case _:
-            # The same digits, but for one.
-            right = sign_stripe(secret, payload) if gateway == "stripe" else sign(secret, payload)
+            return rng.choice(MALFORMED), None
+        case 5:  # the right digits, but for one
+            right = SIGN[gateway](secret, payload)
             at = rng.randrange(len(right) - 64, len(right))
-            return right[:at] + rng.choice([digit for digit in "0123456789abcdef" if digit != right[at]]) + right[
-                at + 1 :
-            ], None
+            wrong = rng.choice([digit for digit in "0123456789abcdef" if digit != right[at]])
+            return right[:at] + wrong + right[at + 1 :], None
+        case _:
+            return sign_stripe(secret, payload, int(time.time()) + rng.choice([-1000, 1000, -(10**9), 10**18])), None
 
 
 # --- the tests --------------------------------------------------------------------------------------------------
@@ -279,8 +195,7 @@ def ingest(session, tenant, payload, signature, headers=None, event_id=None, as_
         ],
     ).fetchall()
     assert row["payload_sha256"] == hashlib.sha256(payload).hexdigest()
-    allowed = REASONS[row["outcome"]]
-    assert allowed is None or row["reason"] in allowed
+    assert row["reason"] in REASONS[row["outcome"]]
     return row
 
 
@@ -328,66 +243,64 @@ def test_random_deliveries(session, new_tenant, gateway):
     assert {row["paid_minor"] for row in amounts} == {0, 1000}
 
 
-HOSTILE_SIGNATURES = [
-    None,
-    "",
-    "abc",
-    "0" * 63,
-    "0" * 65,
-    "z" * 64,
-    "\u00e9" * 64,
-    "a" * 2**20,
-    "v1=",
-    "v1=,v1=",
-    "," * 10**5,
-    "t=" + "9" * 10**5,
-    "v1=" * 10**5,
-]
+ENDLESS = ["a" * 2**20, "," * 10**5, "t=" + "9" * 10**5, "v1=" * 10**5]
 
 
 @pytest.mark.parametrize("gateway", ["generic", "stripe"])
 def test_hostile_signatures(session, new_tenant, gateway):
     """B19; each twice, for a session may survive the first panic and not the second."""
     tenant = new_tenant(gateway)
-    for signature in HOSTILE_SIGNATURES * 2:
+    for signature in [None, *MALFORMED, *ENDLESS] * 2:
         row = ingest(session, tenant, b"{}", signature)
         assert (row["outcome"], row["http_status"]) == ("rejected", 401)
         assert row["reason"] in NOT_AUTHENTIC
     assert tenant.receipts() == 0
 
 
-HOSTILE_VALUES = {
+MAX_DEPTH = 64  # of the whole body; what is below it is level two and on
+BRACKETS = [("[", "]"), ('{"a":', "}")]
+READABLE = {
     **{
-        f"{depth} levels of {opening}": opening * depth + "1" + closing * depth
-        for depth in (126, 127, 128, 129, 200, 6_000, 100_000)
-        for opening, closing in [("[", "]"), ('{"a":', "}")]
+        f"{MAX_DEPTH - 1} levels of {open}": open * (MAX_DEPTH - 1) + "1" + close * (MAX_DEPTH - 1)
+        for open, close in BRACKETS
     },
-    **{f"{depth} levels never closed": "[" * depth for depth in (200, 100_000)},
-    "escaped NUL": '"a\\u0000b"',
-    "lone high surrogate": '"\\ud83d"',
-    "surrogates the wrong way round": '"\\udc00\\ud83d"',
-    "escaped escape": '"\\\\u0000"',
+    "escaped NUL": r'"a\u0000b"',
+    "lone high surrogate": r'"\ud83d"',
+    "surrogates the wrong way round": r'"\udc00\ud83d"',
+    "escaped escape": r'"\\u0000"',
     "a million digits": "1" * 10**6,
     "a huge exponent": "1e" + "9" * 1000,
     "many keys": "{" + ",".join(f'"{number}":0' for number in range(50_000)) + "}",
+}
+UNREADABLE = {
+    **{
+        f"{depth} levels of {open}": open * depth + "1" + close * depth
+        for depth in (MAX_DEPTH, 126, 127, 128, 129, 200, 6_000, 100_000)
+        for open, close in BRACKETS
+    },
+    **{f"{depth} levels never closed": "[" * depth for depth in (MAX_DEPTH - 1, 100_000)},
     "one key many times": "{" + ",".join(['"a":0'] * 50_000) + "}",
 }
 
 
-@pytest.mark.parametrize("hostile", HOSTILE_VALUES)
+@pytest.mark.parametrize("hostile", READABLE | UNREADABLE)
 def test_hostile_bodies(session, new_tenant, hostile):
-    """B28 and B30, validly signed: an extra field that no rule reads. Either the payment counts or nothing does."""
+    """B28 and B30, validly signed: a field that no rule reads. Either the payment counts or nothing does."""
     tenant = new_tenant()
     for _ in range(2):
         order = tenant.order()
+        name = order.reference
         payload = (
-            f'{{"id":"evt_{order.reference}","type":"paid","order":"{order.reference}","amount":1000,"currency":"usd",'
-            f'"payment":"pi_{order.reference}","extra":{HOSTILE_VALUES[hostile]}}}'
+            f'{{"id":"{name}","type":"paid","order":"{name}","amount":1000,"currency":"usd","payment":"{name}",'
+            f'"extra":{(READABLE | UNREADABLE)[hostile]}}}'
         ).encode()
         first = ingest(session, tenant, payload, sign(tenant.secret, payload))
-        told = (first["outcome"], first["reason"])
-        assert told in [("applied", None), ("exception", "payload_unreadable")]
-        assert order.state()["outbox"] == (1 if first["outcome"] == "applied" else 0)
+        if hostile in READABLE:
+            assert (first["outcome"], first["reason"]) == ("applied", None)
+            assert order.state() == paid_once()
+        else:
+            assert (first["outcome"], first["reason"]) == ("exception", "payload_unreadable")
+            assert order.state() == UNTOUCHED
         again = ingest(session, tenant, payload, sign(tenant.secret, payload), as_text=True)
         assert (again["outcome"], again["first_outcome"]) == ("duplicate", first["outcome"])
 
@@ -399,12 +312,17 @@ def test_body_beyond_the_limit(session, new_tenant):
         assert ingest(session, tenant, payload, sign(tenant.secret, payload))["reason"] == reason
 
 
-ARGUMENTS = ["tenant", "event_id", "payload", "sig", "source", "headers"]
-TYPES = {"bytea": b"{}", "text": "{}"}
+@pytest.mark.parametrize("headers", ["null", "[]", '"X-Signature"', "1"])
+def test_headers_that_are_no_object(session, new_tenant, headers):
+    """The caller's fault, not the sender's."""
+    tenant = new_tenant()
+    for _ in range(2):
+        with pytest.raises(psycopg.errors.InvalidParameterValue):
+            session.execute(BYTES, [tenant.id, None, b"{}", None, headers])
 
 
-@pytest.mark.parametrize("payload_type", TYPES)
-@pytest.mark.parametrize("missing", ARGUMENTS)
+@pytest.mark.parametrize("payload_type", ["bytea", "text"])
+@pytest.mark.parametrize("missing", ["tenant", "event_id", "payload", "sig", "source", "headers"])
 def test_null_in_each_argument(session, new_tenant, missing, payload_type):
     """A NULL never comes back as a NULL, which reads as success: the caller's raises, the sender's is a row."""
     tenant = new_tenant()

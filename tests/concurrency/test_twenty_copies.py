@@ -3,7 +3,6 @@
 import secrets
 
 import pytest
-
 from harness import (
     BEGIN,
     COMMIT,
@@ -56,12 +55,13 @@ def contend(db, senders, order, script):
     return answers if contended else None
 
 
-def contended_round(db, senders, new_order, script_for):
-    """One round that counts: the order, and what each sender was answered."""
+def contended_round(db, senders, tenant, wrap, **facts):
+    """One round that counts: the order, the call that pays it, and what each sender was answered."""
     for _ in range(3):
-        order = new_order()
-        if answers := contend(db, senders, order, script_for(order)):
-            return order, answers
+        order = tenant.order()
+        call = order.paid(**facts)
+        if answers := contend(db, senders, order, wrap(call)):
+            return order, call, answers
     pytest.fail("the senders never all waited for one another")
 
 
@@ -83,7 +83,7 @@ def assert_one_first(answers, first, reason=None, number="transaction_id"):
 def test_copies_of_one_event_have_one_effect(db, fleet, tenant, copies, rounds, wrapping):
     """The seed's concurrency test with 20, B01 with 50: half of them Python, half Node."""
     for _ in range(rounds):
-        order, answers = contended_round(db, fleet(copies), tenant.order, lambda order: WRAPPED[wrapping](order.paid()))
+        order, _, answers = contended_round(db, fleet(copies), tenant, WRAPPED[wrapping])
         assert len(answers) == copies
         assert_one_first(answers, "applied")
         assert order.state() == paid_once()
@@ -92,9 +92,7 @@ def test_copies_of_one_event_have_one_effect(db, fleet, tenant, copies, rounds, 
 @pytest.mark.parametrize("wrapping", WRAPPED)
 def test_copies_with_a_wrong_amount_fulfil_nothing(db, fleet, tenant, wrapping):
     for _ in range(ROUNDS):
-        order, answers = contended_round(
-            db, fleet(20), tenant.order, lambda order: WRAPPED[wrapping](order.paid(amount=999))
-        )
+        order, _, answers = contended_round(db, fleet(20), tenant, WRAPPED[wrapping], amount=999)
         assert_one_first(answers, "exception", "amount_mismatch", number="exception_id")
         assert order.state() == UNTOUCHED | {"receipts": 1, "exceptions": 1}
 
@@ -138,15 +136,52 @@ def test_second_payment_is_kept_as_an_exception(db, fleet, tenant):
         assert surplus == {"kind": "second_payment", "amount_minor": 1000, "currency": "USD"}
 
 
-def test_one_payment_never_pays_two_orders(db, fleet, tenant):
-    """B45."""
+@pytest.mark.parametrize("shared", ["payment", "utr", "payment and utr"])
+def test_one_payment_never_pays_two_orders(db, fleet, tenant, shared):
+    """B45, with each kind of reference."""
     for _ in range(PAIR_ROUNDS):
-        orders, payment = [tenant.order(), tenant.order()], f"pi_{secrets.token_hex(6)}"
-        answers = at_once(db, *((sender, [order.paid(payment=payment)]) for sender, order in zip(fleet(2), orders)))
+        orders = [tenant.order(), tenant.order()]
+        reference = {kind: f"ref_{secrets.token_hex(6)}" for kind in shared.split(" and ")}
+        answers = at_once(db, *((sender, [order.paid(**reference)]) for sender, order in zip(fleet(2), orders)))
         (paid, other) = sorted(zip(answers, orders), key=lambda pair: str(pair[0].told))
         assert (paid[0].told, other[0].told) == (("applied", None), ("exception", "reference_reused"))
         assert paid[1].state() == paid_once()
         assert other[1].state() == UNTOUCHED | {"receipts": 1, "exceptions": 1}
+
+
+def test_one_id_with_two_bodies(db, fleet, tenant):
+    """B15: whichever comes first keeps its digest; the other bytes are an anomaly and move nothing."""
+    for _ in range(PAIR_ROUNDS):
+        order, same = (
+            tenant.order(),
+            {"event_id": f"evt_{secrets.token_hex(6)}", "payment": f"pi_{secrets.token_hex(6)}"},
+        )
+        calls = [order.paid(**same), order.paid(**same, api="2025")]
+        answers = at_once(db, *((sender, [call]) for sender, call in zip(fleet(2), calls)))
+        first, other = sorted((answer.result for answer in answers), key=lambda result: result["outcome"])
+        assert (first["outcome"], other["outcome"]) == ("applied", "digest_conflict")
+        assert [result["http_status"] for result in (first, other)] == [200, 200]
+        assert order.state() == paid_once()
+        anomalies = tenant.db.execute(
+            "SELECT kind, encode(first_sha256, 'hex') AS first, encode(payload_sha256, 'hex') AS other"
+            " FROM payment_idem.anomalies WHERE (tenant, identity) = ($1, $2)",
+            [tenant.id, same["event_id"]],
+        ).fetchall()
+        assert anomalies == [
+            {"kind": "digest_conflict", "first": first["payload_sha256"], "other": other["payload_sha256"]}
+        ]
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_snapshot_that_is_too_old_is_said_to_be(db, fleet, tenant, level):
+    """B77: a rival's snapshot cannot show the receipt; it is told 40001, never `duplicate`, and a retry finds it."""
+    for _ in range(ROUNDS):
+        order, call, answers = contended_round(
+            db, fleet(20), tenant, lambda call: [(f"BEGIN ISOLATION LEVEL {level}", []), call, COMMIT]
+        )
+        assert sorted(answer.sqlstate or answer.result["outcome"] for answer in answers) == ["40001"] * 19 + ["applied"]
+        assert {sender.run(call).told for sender in fleet(20)} == {("duplicate", None)}
+        assert order.state() == paid_once()
 
 
 def wait_behind(db, first, rivals, call):

@@ -1,7 +1,8 @@
 """The guided tour: a shop takes payments, and everything goes wrong that goes wrong with webhooks.
 
 Needs a server where the extension is installed (PGHOST, PGPORT, PGUSER); makes the database payment_idem_demo anew.
-Every line with a tick was asked of the database; a claim that does not hold makes the exit status 1.
+Every line with a tick was asked of the database (how a process died: of the operating system). A claim that does not
+hold shows what was found, and makes the exit status 1.
 """
 
 import hashlib
@@ -257,17 +258,17 @@ def death_after_commit(stage, conn, tenant):
     except EOFError:
         reported = None
     stage.judge("Killed, the answer never read", {  # what no database knows
-        "alive_before": alive, "exit_code": client.exitcode, "reported": reported,
+        "was_alive": alive, "exit_code": client.exitcode, "reported": reported,
         "commit_unheard": b"COMMIT\0" in line.withheld,
-    }, alive_before=True, exit_code=-signal.SIGKILL, reported=None, commit_unheard=True)
+    }, was_alive=True, exit_code=-signal.SIGKILL, reported=None, commit_unheard=True)
     deliver(conn, "evt_camera, redelivered", tenant, "evt_camera", body)
     stage.table()
     stage.claim("The redelivery finds it all done", """
         SELECT again.outcome, again.http_status AS "HTTP", again.first_outcome AS first,
-               again.transaction_id = dead.transaction_id AS same_ledger_line
+               again.transaction_id = dead.transaction_id AS same_line
         FROM shop.answers dead JOIN shop.answers again USING (event_id)
         WHERE event_id = 'evt_camera' AND dead.n < again.n""",
-                outcome="duplicate", HTTP=200, first="applied", same_ledger_line=True)
+                outcome="duplicate", HTTP=200, first="applied", same_line=True)
     stage.claim("It happened once", EFFECTS, ["evt_camera"], receipts=1, ledger=1, outbox=1)
 
 
@@ -275,7 +276,7 @@ def parcels(stage, conn, _):
     stage.chapter("Two workers, one parcel for each order", """One worker claims all that is to be shipped and falls
         asleep over it. When its lease has ended, another claims the same messages and ships them: parcel and
         acknowledgement in one transaction. Then the first one wakes up and tries the same.""")
-    claim = "SELECT lease_token, message_id, client_txn_id, attempts FROM payment_idem.claim(%s, 10, %s)"
+    claim = "SELECT lease_token, message_id, client_txn_id FROM payment_idem.claim(%s, 10, %s)"
     orders = conn.execute("SELECT count(*) AS n FROM payment_idem.orders WHERE status = 'COMPLETED'").fetchone()["n"]
 
     def ship(worker, messages):

@@ -11,7 +11,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 GUARD = 30  # seconds until something that hangs is called a failure
-WIDTH = 96
+WIDTH = 100
 COLOUR = sys.stdout.isatty() and "NO_COLOR" not in os.environ
 sys.stdout.reconfigure(errors="replace", line_buffering=True)
 
@@ -86,7 +86,7 @@ class Stage:
         assert expected, "a claim that expects nothing cannot fail"
         self.claims += 1
         if all(name in found and found[name] == value for name, value in expected.items()):
-            print(f"   {paint(32, '✓')} {words:34} {dim(wrapped(facts(found), 40))}")
+            print(f"   {paint(32, '✓')} {words:32} {dim(wrapped(facts(found), 38))}")
         else:
             self.failed += 1
             print(f"   {paint('1;31', '✗')} {bold(words)}")
@@ -101,7 +101,7 @@ class Stage:
 def show(value):
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "–" if value is None else str(value)
+    return "–" if value is None else " ".join(str(value).split())
 
 
 def facts(row):

@@ -15,11 +15,12 @@ import sys
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from textwrap import indent
 
 ROOT = Path(__file__).resolve().parents[2]
 PSQL = Path(os.environ.get("PG_BIN", "")) / "psql"
 HANG_GUARD_S = 300
-MARK = "--- block {} ---"
+MARK = "--- next block ---"
 # `verbose` puts the SQLSTATE behind the level; the code and the place in the source are taken out again for the reader.
 LEVEL = re.compile(r"^(ERROR|FATAL|PANIC):  (?:([0-9A-Z]{5}): )?", re.M)
 LOCATION = re.compile(r"^LOCATION:  .*\n?", re.M)
@@ -35,19 +36,19 @@ class Block:
 
 def fences(document: Path):
     """The fenced blocks as (line, info string, content, whether only blank lines stand between it and the last one)."""
-    opened, adjacent = None, False
+    content, adjacent = None, False
     for number, line in enumerate(document.read_text(encoding="utf-8").splitlines(), 1):
-        if opened is None and line.startswith("```"):
-            opened = (number, line.removeprefix("```").strip(), [], adjacent)
-        elif opened is not None and line.rstrip() == "```":
-            yield opened[:2] + ("\n".join(opened[2]),) + opened[3:]
-            opened, adjacent = None, True
-        elif opened is not None:
-            opened[2].append(line)
+        if content is None and line.startswith("```"):
+            begin, info, content = number, line.removeprefix("```").strip(), []
+        elif content is not None and line.rstrip() == "```":
+            yield begin, info, "\n".join(content), adjacent
+            content, adjacent = None, True
+        elif content is not None:
+            content.append(line)
         elif line.strip():
             adjacent = False
-    if opened is not None:
-        raise SystemExit(f"{document}:{opened[0]}: this block is never closed")
+    if content is not None:
+        raise SystemExit(f"{document}:{begin}: this block is never closed")
 
 
 def blocks(document: Path) -> list[Block]:
@@ -76,15 +77,12 @@ def psql(database: str, script: str) -> subprocess.CompletedProcess:
 
 
 def run(database: str, document: list[Block]) -> list[tuple[str, str]]:
-    """What each block printed and complained of; a block that was never reached is missing."""
-    # The marks separate what the blocks print; the server sees one session, as the reader's would be.
-    script = "\n".join(
-        f"\\echo {MARK.format(i)}\n\\warn {MARK.format(i)}\n{block.sql}" for i, block in enumerate([*document, Block(0, "", None)])
-    )
-    done = psql(database, script)
-    split = re.compile("^" + MARK.format(r"\d+") + "\n", re.M)
-    printed, complained = (split.split(stream)[1:] for stream in (done.stdout, done.stderr))
-    # The last mark proves that the last block ended: an open quote or a lost connection swallows it.
+    """What each block printed and complained of; shorter than the document where a block did not end."""
+    # One session, as the reader's would be. The last mark proves that the last block ended: an open quote or a lost
+    # connection swallows it.
+    mark = f"\\echo {MARK}\n\\warn {MARK}\n"
+    done = psql(database, mark + mark.join(f"{block.sql}\n" for block in document) + mark)
+    printed, complained = (stream.split(f"{MARK}\n")[1:] for stream in (done.stdout, done.stderr))
     return list(zip(printed, complained))[:-1]
 
 
@@ -130,7 +128,7 @@ def main(names: list[str]) -> int:
                 passed += 1
             else:
                 failed += 1
-                print(f"FAILED  {os.path.relpath(document, ROOT)}:{block.line}\n" + re.sub("^", "    ", fault.strip(), flags=re.M))
+                print(f"FAILED  {os.path.relpath(document, ROOT)}:{block.line}", indent(fault.strip(), "    "), sep="\n")
     print(f"{passed} passed, {failed} failed")
     return int(failed > 0 or passed == 0)
 

@@ -199,10 +199,7 @@ pub(super) struct Condition {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "a condition compares with strings, true and false"
-)]
+#[serde(untagged, expecting = "a condition compares with strings, true and false")]
 pub(super) enum Scalar {
     Bool(bool),
     Text(String),

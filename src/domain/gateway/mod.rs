@@ -113,9 +113,9 @@ fn compile_scheme(verify: written::Verify) -> Result<Scheme, DefinitionFault> {
         written::Format::Bare { .. } if timestamp_key.is_some() => {
             return fault("a timestamp from a \"pair\" needs a signature of format \"pairs\"");
         }
-        written::Format::Bare { optional_prefix } => Format::Bare {
-            optional_prefix: optional_prefix.map(Into::into),
-        },
+        written::Format::Bare { optional_prefix } => {
+            Format::Bare { optional_prefix: optional_prefix.map(Into::into) }
+        }
         written::Format::Pairs { signature_key } => {
             let usable = |key: &String| !key.is_empty() && !key.contains([',', '=']);
             if !usable(&signature_key) || !timestamp_key.as_ref().is_none_or(usable) {
@@ -267,10 +267,7 @@ fn compile_sources(
             }
         };
         for pointer in at {
-            compiled.push(Source {
-                slot: compile_pointer(pointers, &pointer)?,
-                prefixes: prefixes.clone(),
-            });
+            compiled.push(Source { slot: compile_pointer(pointers, &pointer)?, prefixes: prefixes.clone() });
         }
     }
     Ok(Sources(compiled))
@@ -307,9 +304,7 @@ fn compile_kinds(
             let when = rule.when.as_ref();
             compiled.push(KindRule {
                 event_type: event_type.clone(),
-                when: when
-                    .map(|when| compile_condition(pointers, when))
-                    .transpose()?,
+                when: when.map(|when| compile_condition(pointers, when)).transpose()?,
                 kind: rule.kind,
                 amount: match &rule.amount {
                     Some(places) => Some(compile_sources(pointers, places.clone())?),
@@ -339,8 +334,5 @@ fn compile_condition(
         written::Scalar::Bool(value) => Scalar::Bool(*value),
         written::Scalar::Text(value) => Scalar::Text(value.clone()),
     });
-    Ok(Condition {
-        slot: compile_pointer(pointers, &condition.at)?,
-        is: is.collect(),
-    })
+    Ok(Condition { slot: compile_pointer(pointers, &condition.at)?, is: is.collect() })
 }

@@ -65,9 +65,7 @@ impl Headers {
 impl fmt::Debug for Headers {
     /// Names only: values hold signatures and whatever else was sent.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list()
-            .entries(self.fields.iter().map(|(name, _)| name))
-            .finish()
+        f.debug_list().entries(self.fields.iter().map(|(name, _)| name)).finish()
     }
 }
 
@@ -119,10 +117,7 @@ pub(crate) enum Format {
     Bare { optional_prefix: Option<Box<str>> },
     /// `key=value` pairs separated by commas, without white space; keys may repeat and unknown
     /// ones are ignored.
-    Pairs {
-        signature_key: Box<str>,
-        timestamp_key: Option<Box<str>>,
-    },
+    Pairs { signature_key: Box<str>, timestamp_key: Option<Box<str>> },
 }
 
 /// A signature text taken apart.
@@ -149,18 +144,12 @@ impl Format {
         }
         match self {
             Self::Bare { optional_prefix } => {
-                let stripped = optional_prefix
-                    .as_deref()
-                    .and_then(|prefix| text.strip_prefix(prefix));
-                Ok(Parsed {
-                    candidates: vec![stripped.unwrap_or(text)],
-                    timestamp: None,
-                })
+                let stripped = optional_prefix.as_deref().and_then(|prefix| text.strip_prefix(prefix));
+                Ok(Parsed { candidates: vec![stripped.unwrap_or(text)], timestamp: None })
             }
-            Self::Pairs {
-                signature_key,
-                timestamp_key,
-            } => parse_pairs(text, signature_key, timestamp_key.as_deref()),
+            Self::Pairs { signature_key, timestamp_key } => {
+                parse_pairs(text, signature_key, timestamp_key.as_deref())
+            }
         }
     }
 }
@@ -171,11 +160,7 @@ fn parse_pairs<'a>(
     timestamp_key: Option<&str>,
 ) -> Result<Parsed<'a>, Malformed> {
     let pairs = || text.split(',').filter_map(|pair| pair.split_once('='));
-    let values = |wanted| {
-        pairs()
-            .filter(move |(key, _)| *key == wanted)
-            .map(|(_, v)| v)
-    };
+    let values = |wanted| pairs().filter(move |(key, _)| *key == wanted).map(|(_, v)| v);
 
     let timestamp = match timestamp_key {
         None => None,
@@ -192,10 +177,7 @@ fn parse_pairs<'a>(
     if candidates.is_empty() {
         return Err(Malformed::NoCandidate);
     }
-    Ok(Parsed {
-        candidates,
-        timestamp,
-    })
+    Ok(Parsed { candidates, timestamp })
 }
 
 impl<'a> Timestamp<'a> {

@@ -195,11 +195,7 @@ fn verify_or_malformed(
     tolerance_s: Option<u32>,
 ) -> Result<Verdict, Malformed> {
     let sent = scheme.format.parse(scheme.signature_text(delivery)?)?;
-    let candidates: Vec<_> = sent
-        .candidates
-        .iter()
-        .filter_map(|text| scheme.encoding.decode(text))
-        .collect();
+    let candidates: Vec<_> = sent.candidates.iter().filter_map(|text| scheme.encoding.decode(text)).collect();
     if candidates.is_empty() && matches!(scheme.undecodable, Undecodable::Malformed) {
         return Err(Malformed::Undecodable);
     }
@@ -209,9 +205,7 @@ fn verify_or_malformed(
     for Secret(keyed) in secrets {
         let mut mac = keyed.clone();
         let feed = |part: &[u8]| mac.update(part);
-        scheme
-            .signed_text
-            .feed(delivery.body, signed_timestamp, feed);
+        scheme.signed_text.feed(delivery.body, signed_timestamp, feed);
         let expected = mac.finalize(); // its `==` is constant-time
         for candidate in &candidates {
             matched |= expected == *candidate; // no short circuit

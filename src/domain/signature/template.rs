@@ -42,8 +42,7 @@ impl Template {
         let count = |wanted: &Part| parts.iter().filter(|part| *part == wanted).count();
         if count(&Part::Body) != 1 {
             return Err(
-                "signed_text must contain {body} exactly once: what is not signed cannot be trusted"
-                    .into(),
+                "signed_text must contain {body} exactly once: what is not signed cannot be trusted".into()
             );
         }
         if count(&Part::Timestamp) > 1 {

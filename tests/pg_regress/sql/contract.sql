@@ -53,6 +53,12 @@ SELECT version, built_in FROM payment_idem.gateways WHERE gateway = 'contract';
 SELECT payment_idem.define_gateway('contract', jsonb_set(:'generic', '{description}', '"Another"'));
 SELECT version, built_in FROM payment_idem.gateways WHERE gateway = 'contract';
 
+-- A shipped definition that is changed is not the shipped one any more.
+BEGIN;
+SELECT payment_idem.define_gateway('generic', jsonb_set(:'generic', '{description}', '"Ours"'));
+SELECT version, built_in FROM payment_idem.gateways WHERE gateway = 'generic';
+ROLLBACK;
+
 -- create_order: created, then existing; another amount or currency is a conflict and changes nothing.
 CREATE FUNCTION pg_temp.facts() RETURNS TABLE (client_txn_id text, merchant_id text, amount_minor bigint, currency text,
                                                gateway_order_id text, expires text, mobiles text[])
@@ -156,10 +162,9 @@ INSERT INTO wrong (call) VALUES
     ($$define_gateway('g', NULL)$$),
     ($$define_gateway('', (SELECT definition FROM payment_idem.gateways WHERE gateway = 'generic'))$$),
     ($$define_gateway('g', '{}')$$),
-    ($$define_gateway('g', '[]')$$),
+    ($$define_gateway('g', '["d", {}, {}]')$$),
     ($$define_gateway('g', (SELECT definition || '{"colour": "red"}' FROM payment_idem.gateways WHERE gateway = 'generic'))$$),
     ($$define_gateway('g', (SELECT jsonb_set(definition, '{verify,signed_text}', '"{timestamp}"') FROM payment_idem.gateways WHERE gateway = 'generic'))$$),
-    ($$define_gateway('generic', (SELECT jsonb_set(definition, '{description}', '"mine"') FROM payment_idem.gateways WHERE gateway = 'generic'))$$),
 
     ($$create_order(NULL, 'm1', 'X', 1, 'USD')$$),
     ($$create_order(t.id('contract'), NULL, 'X', 1, 'USD')$$),

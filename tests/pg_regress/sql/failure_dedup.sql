@@ -9,7 +9,7 @@ SELECT id, t.say(:t1, id, t.ev(type, 'B02', pay => 'pi_b02', id => id)) FROM (VA
     ('b02_a', 'checkout_completed'), ('b02_b', 'payment_succeeded'), ('b02_c', 'charge_succeeded')) AS v (id, type);
 SELECT receipts, ledger, outbox FROM t.counts(:t1);
 
-\echo B03: a duplicate inside the caller's transaction is a value, not an error
+\echo B03: a duplicate inside a transaction of the caller is a value, not an error
 SELECT t.order(:t1, 'B03'), t.say(:t1, 'b03', t.ev('paid', 'B03', pay => 'pi_b03', id => 'b03'));
 CREATE TEMP TABLE app_log (n int);
 BEGIN;
@@ -77,8 +77,8 @@ WHERE tenant = :t1 AND identity = 'b14_1' GROUP BY 1, 2;
 SELECT client_txn_id, status, paid_minor FROM payment_idem.orders WHERE tenant = :t1 AND client_txn_id LIKE 'B14%' ORDER BY 1;
 -- Where the id travels unsigned, in a header, the bytes are the identity: the same bytes are a duplicate under
 -- whatever id, and other bytes under a used id are an event of their own, with an anomaly.
-SELECT payment_idem.define_gateway('unsigned ids', definition #- '{event,id}') FROM payment_idem.gateways WHERE gateway = 'generic';
-SELECT payment_idem.create_source(:t1, 'unsigned', 'unsigned ids');
+SELECT payment_idem.define_gateway('unsigned-ids', definition #- '{event,id}') FROM payment_idem.gateways WHERE gateway = 'generic';
+SELECT payment_idem.create_source(:t1, 'unsigned', 'unsigned-ids');
 SELECT payment_idem.add_secret(:t1, 'unsigned', t.secret('dedup')) IS NOT NULL AS secret;
 SELECT t.order(:t1, 'B14_u1'), t.order(:t1, 'B14_u2');
 SELECT id, body, t.say(:t1, id, t.ev('paid', body, pay => 'pi_' || body, id => NULL), 'unsigned') FROM (VALUES

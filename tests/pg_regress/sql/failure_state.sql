@@ -16,11 +16,6 @@ SELECT outcome, reason, http_status, order_status, first_outcome, transaction_id
 FROM t.ing(:t1, 'b54_2', t.ev('paid', 'B54_2', pay => 'pi_b54_2', id => 'b54_2'));
 SELECT outcome, reason, http_status, order_status, first_outcome, transaction_id IS NOT NULL AS booked
 FROM t.ing(:t1, 'b54_2', t.ev('paid', 'B54_2', pay => 'pi_b54_2', id => 'b54_2'));
--- Without a redelivery, create_order finds what waits also where the order is there already.
-SELECT t.say(:t1, 'b54_3', t.ev('paid', 'B54_3', pay => 'pi_b54_3', id => 'b54_3')) AS no_order_yet;
-INSERT INTO payment_idem.orders (tenant, order_id, merchant_id, client_txn_id, amount_minor, currency, created_at, updated_at)
-VALUES (:t1, '00000000-0000-7000-8000-0000000000b6', 'm1', 'B54_3', 1000, 'USD', now(), now());
-SELECT t.order(:t1, 'B54_3') AS order_named_again;
 SELECT receipts, ledger, outbox FROM t.counts(:t1);
 
 \echo B56: a late failure of an earlier attempt does not unpay

@@ -6,7 +6,7 @@ CREATE FUNCTION pg_temp.pay(name text) RETURNS text LANGUAGE sql AS $$
     SELECT t.say(t.id('tx'), name, t.ev('paid', upper(name), pay => 'pi_' || name, id => name))
 $$;
 
-\echo B81: an error within the call is the caller's to catch, and leaves nothing behind
+\echo B81: the caller may catch an error within the call, and nothing is left behind
 SELECT t.order(:t1, name) FROM unnest(ARRAY['B81_1', 'B81_2', 'B81_3', 'B81_4', 'B81_5', 'B81_6']) name;
 CREATE FUNCTION t.complain() RETURNS trigger LANGUAGE plpgsql AS
     $$BEGIN RAISE EXCEPTION 'a trigger of the user' USING ERRCODE = 'P0081', DETAIL = 'its detail', HINT = 'its hint'; END$$;
@@ -103,8 +103,8 @@ SELECT says, count(*) FROM (SELECT t.say(t.id('tx bytes'), NULL, left(t.ev('paid
                             FROM generate_series(1, length(t.ev('paid', 'B82', pay => 'pi_b82', id => 'b82')) - 1) n) v GROUP BY says;
 -- The empty body, and no body.
 SELECT t.say(t.id('tx bytes'), NULL, ''::bytea) AS empty, t.say(t.id('tx bytes'), NULL, ''::text) AS empty_again;
--- Every function of the schema, with NULL for each of its arguments: a value or an ERROR of the documented sort, twice.
--- Where it answers, the answer of a trigger function, a helper of the chain or a look-up is NULL; nothing crashes.
+-- Every function of the schema, with NULL for each of its arguments, twice: an ERROR of the documented sort, or
+-- an answer where the function is a helper that knows NULL.
 CREATE TEMP TABLE nulls AS
 SELECT p.oid::regprocedure AS call, split_part(t.err(format('SELECT %s(%s)', p.oid::regproc,
        (SELECT string_agg('NULL::' || format_type(a, NULL), ', ' ORDER BY n) FROM unnest(proargtypes) WITH ORDINALITY AS u (a, n)))), '|', 1) AS code

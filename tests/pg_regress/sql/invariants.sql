@@ -79,7 +79,8 @@ BEGIN
         FROM pg_constraint JOIN pg_class c ON c.oid = conrelid
         WHERE connamespace = 'payment_idem'::regnamespace AND contype IN ('c', 'p', 'u', 'f') AND coninhcount = 0
           AND (conrelid = 'payment_idem.transactions'::regclass OR c.relispartition
-               OR conrelid::regclass::text IN ('orders', 'event_receipts', 'outbox', 'exceptions', 'payment_references'))
+               OR c.relname IN ('event_receipts', 'outbox', 'exceptions', 'payment_references')
+               OR (c.relname = 'orders' AND contype = 'c'))
         ORDER BY c.relkind = 'p' DESC, conrelid, conname LIMIT 1;
         EXIT WHEN NOT FOUND;
         EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I CASCADE', broken.of_table, broken.name);
@@ -123,13 +124,12 @@ $$;
 SELECT attname AS altered, pg_temp.seen(format('UPDATE payment_idem.transactions SET %I = %s WHERE receipt = pg_temp.r(''payment'')',
                                                attname, pg_temp.another(atttypid, attname))) AS seen
 FROM pg_attribute WHERE attrelid = 'transactions'::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum;
--- And every one that holds something, emptied.
-SELECT attname AS emptied, pg_temp.seen(format('ALTER TABLE payment_idem.transactions ALTER %1$I DROP NOT NULL; '
-                                               'UPDATE payment_idem.transactions SET %1$I = NULL WHERE receipt = pg_temp.r(''payment'')',
+-- And those that may be empty, emptied.
+SELECT attname AS emptied, pg_temp.seen(format('UPDATE payment_idem.transactions SET %I = NULL WHERE receipt = pg_temp.r(''payment'')',
                                                attname)) AS seen
 FROM pg_attribute
-WHERE attrelid = 'transactions'::regclass AND attnum > 0 AND NOT attisdropped
-  AND attname NOT IN ('created_at', 'gateway_order_id') -- one is the partition key, the other empty already
+WHERE attrelid = 'transactions'::regclass AND attnum > 0 AND NOT attisdropped AND NOT attnotnull
+  AND attname <> 'gateway_order_id' -- which is empty already
 ORDER BY attnum;
 
 -- Whole lines.

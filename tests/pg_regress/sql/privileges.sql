@@ -106,7 +106,7 @@ FROM (VALUES ('payment_idem.create_order(?, ''m1'', ''X'', 1, ''USD'')'), ('paym
 SELECT left(t.app('SELECT payment_idem.claim(''w'')'), 5) AS claim_of_all, left(t.app('SELECT payment_idem.retire_secret(1)'), 5) AS another_s_secret,
        t.app('SELECT payment_idem.retire_secret(1)') = t.app('SELECT payment_idem.retire_secret(-1)') AS as_unknown;
 RESET SESSION AUTHORIZATION;
--- Retired means retired at once, also for a session that has the source in memory; so does a grant taken back.
+-- A grant that is taken back is gone at once, also for a session that has the source in memory.
 SET SESSION AUTHORIZATION regress_app;
 SELECT t.app($$SELECT t.says(r) FROM t.signed, payment_idem.ingest(t.id('privileges'), NULL, body, sig) r WHERE ord = 'O1'$$) AS granted;
 RESET SESSION AUTHORIZATION;
