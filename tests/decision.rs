@@ -7,7 +7,8 @@ use payment_idem::domain::decision::{
     Decision, FULFIL_ORDER, Located, Move, ReferenceState, Situation, Taken, claims_references, decide,
     decide_alone,
 };
-use payment_idem::domain::event::{Event, Kind, Reference};
+use payment_idem::domain::event::{Event, Reference};
+use payment_idem::domain::kind::Kind;
 use payment_idem::domain::order::{Id, Order, Rules, Status};
 use payment_idem::domain::outcome::Reason;
 use proptest::prelude::*;

@@ -4,10 +4,11 @@
 mod common;
 
 use common::{assert_not_quadratic, gateway, stripe_body};
-use payment_idem::domain::event::{self, Event, Fault, Field, Kind, Reference};
+use payment_idem::domain::event::{self, Event, Fault, Field, Reference};
 use payment_idem::domain::gateway::Gateway;
 use payment_idem::domain::identifier::{self, IdentifierFault};
 use payment_idem::domain::json::{self, JsonFault, MAX_DEPTH, PointerFault, Pointers, Token};
+use payment_idem::domain::kind::Kind;
 use payment_idem::domain::money::MoneyFault;
 use proptest::prelude::*;
 use serde_json::json;

@@ -22,16 +22,16 @@ const VALID: Verdict = Verdict::Valid { timestamp: None };
 /// Judges one delivery with one secret, the signature given as an argument.
 fn judge(gateway: &Gateway, body: &[u8], signature: &str) -> Verdict {
     let delivery = Delivery { body, signature: Some(signature), headers: None };
-    let secret = Secret::new(gateway, SECRET).unwrap();
-    verify(gateway, &delivery, &[secret], NOW, None)
+    let secret = Secret::new(gateway.scheme(), SECRET).unwrap();
+    verify(gateway.scheme(), &delivery, &[secret], NOW, None)
 }
 
 /// Judges one delivery whose signature is in the headers.
 fn judge_headers(gateway: &Gateway, body: &[u8], headers: &[(&str, &str)]) -> Verdict {
     let headers = Headers::new(headers.iter().copied());
     let delivery = Delivery { body, signature: None, headers: Some(&headers) };
-    let secret = Secret::new(gateway, SECRET).unwrap();
-    verify(gateway, &delivery, &[secret], NOW, None)
+    let secret = Secret::new(gateway.scheme(), SECRET).unwrap();
+    verify(gateway.scheme(), &delivery, &[secret], NOW, None)
 }
 
 fn sign(body: &[u8]) -> String {
@@ -60,7 +60,7 @@ fn run_vectors(text: &str) -> usize {
         let old = case["previous_secrets"].as_array().into_iter().flatten();
         let secrets: Vec<_> = std::iter::once(&case["secret"])
             .chain(old)
-            .map(|secret| Secret::new(&stripe, secret.as_str().unwrap()).unwrap())
+            .map(|secret| Secret::new(stripe.scheme(), secret.as_str().unwrap()).unwrap())
             .collect();
         let fields = case["headers"].as_object().unwrap();
         let headers = Headers::new(fields.iter().map(|(k, v)| (k, v.as_str().unwrap())));
@@ -69,7 +69,7 @@ fn run_vectors(text: &str) -> usize {
         let tolerance_s = case["tolerance_s"].as_u64().map(|s| s.try_into().unwrap());
         let now = case["now_unix"].as_i64().unwrap();
 
-        let verdict = match verify(&stripe, &delivery, &secrets, now, tolerance_s) {
+        let verdict = match verify(stripe.scheme(), &delivery, &secrets, now, tolerance_s) {
             Verdict::Valid { .. } => "valid",
             Verdict::Mismatch => "invalid",
             Verdict::Expired => "expired",
@@ -161,8 +161,8 @@ fn b19_text_that_is_no_signature_is_an_answer_not_a_failure() {
             assert!(matches!(verdict, Verdict::Malformed(_)), "{name} {:.20}: {verdict:?}", text);
         }
         let missing = Delivery { body: BODY, signature: None, headers: None };
-        let secret = Secret::new(&gateway, SECRET).unwrap();
-        let verdict = verify(&gateway, &missing, &[secret], NOW, None);
+        let secret = Secret::new(gateway.scheme(), SECRET).unwrap();
+        let verdict = verify(gateway.scheme(), &missing, &[secret], NOW, None);
         assert_eq!(verdict, Verdict::Malformed(Malformed::NoSignature));
     }
 }
@@ -171,16 +171,16 @@ fn b19_text_that_is_no_signature_is_an_answer_not_a_failure() {
 fn b22_a_key_that_anybody_knows_is_not_a_secret() {
     let generic = gateway("generic");
     for blank in ["", " ", "                    ", "\n\t", "\u{2003}\u{2003}\u{2003}"] {
-        assert_eq!(Secret::new(&generic, blank).unwrap_err(), SecretFault::Blank);
+        assert_eq!(Secret::new(generic.scheme(), blank).unwrap_err(), SecretFault::Blank);
     }
     for short in ["x", "seven b"] {
-        assert_eq!(Secret::new(&generic, short).unwrap_err(), SecretFault::TooShort);
+        assert_eq!(Secret::new(generic.scheme(), short).unwrap_err(), SecretFault::TooShort);
     }
-    assert!(Secret::new(&generic, "eight by").is_ok());
+    assert!(Secret::new(generic.scheme(), "eight by").is_ok());
 
     let signature = hmac_hex(b"", &[BODY]);
     let delivery = Delivery { body: BODY, signature: Some(&signature), headers: None };
-    assert_eq!(verify(&generic, &delivery, &[], NOW, None), Verdict::Mismatch);
+    assert_eq!(verify(generic.scheme(), &delivery, &[], NOW, None), Verdict::Mismatch);
 }
 
 #[test]
@@ -217,11 +217,11 @@ fn b24_timestamps_are_plain_digits() {
 #[test]
 fn the_window_of_a_source_replaces_the_definition_s() {
     let stripe = gateway("stripe");
-    let secret = [Secret::new(&stripe, SECRET).unwrap()];
+    let secret = [Secret::new(stripe.scheme(), SECRET).unwrap()];
     let signature = sign_pairs(&(NOW - 10).to_string(), BODY);
     let delivery = Delivery { body: BODY, signature: Some(&signature), headers: None };
     let timestamp = Some(NOW - 10);
-    let judge = |now, tolerance| verify(&stripe, &delivery, &secret, now, tolerance);
+    let judge = |now, tolerance| verify(stripe.scheme(), &delivery, &secret, now, tolerance);
     assert_eq!(judge(NOW, Some(10)), Verdict::Valid { timestamp });
     assert_eq!(judge(NOW, Some(9)), Verdict::Expired);
     assert_eq!(judge(NOW, Some(0)), Verdict::Expired);
@@ -232,7 +232,7 @@ fn the_window_of_a_source_replaces_the_definition_s() {
     // A wrong signature is wrong however old it is.
     let wrong = signature.replace("v1=", "v1=0");
     let delivery = Delivery { signature: Some(&wrong), ..delivery };
-    assert_eq!(verify(&stripe, &delivery, &secret, 0, None), Verdict::Mismatch);
+    assert_eq!(verify(stripe.scheme(), &delivery, &secret, 0, None), Verdict::Mismatch);
 }
 
 #[test]
@@ -261,12 +261,12 @@ fn any_active_secret_and_any_candidate_may_match() {
     let stripe = gateway("stripe");
     let secrets: Vec<_> = ["the first secret", SECRET, "the third secret"]
         .iter()
-        .map(|text| Secret::new(&stripe, text).unwrap())
+        .map(|text| Secret::new(stripe.scheme(), text).unwrap())
         .collect();
     let good = sign_pairs(&NOW.to_string(), BODY);
     let text = format!("{good},v1={},v1=,v0=x,extra", "0".repeat(64));
     let delivery = Delivery { body: BODY, signature: Some(&text), headers: None };
-    let judge = |secrets: &[Secret]| verify(&stripe, &delivery, secrets, NOW, None);
+    let judge = |secrets: &[Secret]| verify(stripe.scheme(), &delivery, secrets, NOW, None);
     assert_eq!(judge(&secrets), Verdict::Valid { timestamp: Some(NOW) });
     assert_eq!(judge(&secrets[..1]), Verdict::Mismatch);
 }
@@ -307,7 +307,7 @@ fn nothing_printable_holds_a_secret_a_signature_or_a_body() {
     let stripe = gateway("stripe");
     let headers = Headers::new([("X-Signature", "5ecr37")]);
     let delivery = Delivery { body: b"pan 4111", signature: Some("5ecr37"), headers: Some(&headers) };
-    let printed = format!("{:?} {delivery:?} {headers:?}", Secret::new(&stripe, SECRET).unwrap());
+    let printed = format!("{:?} {delivery:?} {headers:?}", Secret::new(stripe.scheme(), SECRET).unwrap());
     for private in [SECRET, "4111", "5ecr37"] {
         assert!(!printed.contains(private), "{printed}");
     }
@@ -374,7 +374,7 @@ fn definitions_are_read_strictly() {
 #[test]
 fn a_long_signature_header_costs_no_more_than_its_length() {
     let stripe = gateway("stripe");
-    let secret = [Secret::new(&stripe, SECRET).unwrap()];
+    let secret = [Secret::new(stripe.scheme(), SECRET).unwrap()];
     let header = |size: usize| {
         let size = size / 16; // 64 KiB is the longest that is read at all
         let mut text = format!("t={NOW}");
@@ -386,7 +386,7 @@ fn a_long_signature_header_costs_no_more_than_its_length() {
     };
     assert_not_quadratic(header, |text| {
         let delivery = Delivery { body: BODY, signature: Some(text), headers: None };
-        assert_eq!(verify(&stripe, &delivery, &secret, NOW, None), Verdict::Mismatch);
+        assert_eq!(verify(stripe.scheme(), &delivery, &secret, NOW, None), Verdict::Mismatch);
     });
 }
 
@@ -398,12 +398,12 @@ proptest! {
         bit in any::<prop::sample::Index>(),
     ) {
         let stripe = gateway("stripe");
-        let key = [Secret::new(&stripe, &secret).unwrap()];
+        let key = [Secret::new(stripe.scheme(), &secret).unwrap()];
         let mac = hmac_hex(secret.as_bytes(), &[NOW.to_string().as_bytes(), b".", &body]);
         let text = format!("t={NOW},v1={mac}");
         let judge = |body: &[u8], text: &str, key: &[Secret]| {
             let delivery = Delivery { body, signature: Some(text), headers: None };
-            verify(&stripe, &delivery, key, NOW, None)
+            verify(stripe.scheme(), &delivery, key, NOW, None)
         };
         prop_assert_eq!(judge(&body, &text, &key), Verdict::Valid { timestamp: Some(NOW) });
 
@@ -418,7 +418,7 @@ proptest! {
         prop_assert_eq!(judge(&body, &wrong, &key), Verdict::Mismatch);
         let later = format!("t={},v1={mac}", NOW + 1);
         prop_assert_eq!(judge(&body, &later, &key), Verdict::Mismatch);
-        let other = [Secret::new(&stripe, &format!("{secret}.")).unwrap()];
+        let other = [Secret::new(stripe.scheme(), &format!("{secret}.")).unwrap()];
         prop_assert_eq!(judge(&body, &text, &other), Verdict::Mismatch);
     }
 
@@ -430,14 +430,14 @@ proptest! {
     ) {
         for name in ["generic", "stripe"] {
             let gateway = gateway(name);
-            let secret = [Secret::new(&gateway, SECRET).unwrap()];
+            let secret = [Secret::new(gateway.scheme(), SECRET).unwrap()];
             let headers = Headers::new([("X-Signature", text.clone()), ("Stripe-Signature", text.clone())]);
             let as_argument = Delivery { body: BODY, signature: Some(&text), headers: None };
             let as_header = Delivery { body: BODY, signature: None, headers: Some(&headers) };
-            let verdict = verify(&gateway, &as_argument, &secret, now, tolerance);
+            let verdict = verify(gateway.scheme(), &as_argument, &secret, now, tolerance);
             let is_valid = matches!(verdict, Verdict::Valid { .. });
             prop_assert!(!is_valid);
-            prop_assert_eq!(verdict, verify(&gateway, &as_header, &secret, now, tolerance));
+            prop_assert_eq!(verdict, verify(gateway.scheme(), &as_header, &secret, now, tolerance));
         }
     }
 

@@ -104,7 +104,7 @@ fn add_secret(
                 "Make it with payment_idem.create_source().",
             )
         };
-        if let Err(fault) = Secret::new(&owner.gateway, secret) {
+        if let Err(fault) = Secret::new(owner.gateway.scheme(), secret) {
             invalid(
                 "secret",
                 sentence(&fault),

@@ -1,6 +1,7 @@
 //! The decision: what one event does to one order. All branching is here, and nothing else is.
 
-use crate::domain::event::{Event, Kind};
+use crate::domain::event::Event;
+use crate::domain::kind::Kind;
 use crate::domain::order::{Id, Order, Rules, Status};
 use crate::domain::outcome::Reason;
 

@@ -5,6 +5,7 @@ pub mod event;
 pub mod gateway;
 pub mod identifier;
 pub mod json;
+pub mod kind;
 pub mod ledger;
 pub mod money;
 pub mod order;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::domain::event::Kind;
+use crate::domain::kind::Kind;
 
 /// A 128-bit key (UUID) as its bytes; the domain compares and hashes it, and nothing else.
 pub type Id = [u8; 16];

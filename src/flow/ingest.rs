@@ -141,7 +141,7 @@ impl Call<'_> {
         }
         let signed = Signed { body: request.payload, signature: request.signature, headers: request.headers };
         match signature::verify(
-            &self.source.gateway,
+            self.source.gateway.scheme(),
             &signed,
             &secrets,
             self.now.unix_s(),

@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use pgrx::{JsonB, Uuid};
 
-use crate::domain::event::{Event, Kind, Reference};
+use crate::domain::event::{Event, Reference};
+use crate::domain::kind::Kind;
 use crate::pg::moment::Moment;
 use crate::pg::statement::{run, statement};
 

@@ -189,7 +189,7 @@ pub fn load(tenant: Uuid, source: &str) -> Option<Source> {
     let secrets = signing_secrets::of_source(tenant, source)
         .into_iter()
         .filter_map(|stored| {
-            let secret = Secret::new(&gateway, &stored.text).ok()?;
+            let secret = Secret::new(gateway.scheme(), &stored.text).ok()?;
             Some((secret, stored.valid_from, stored.valid_until))
         })
         .collect();

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use pgrx::Uuid;
 
-use crate::domain::event::Kind;
+use crate::domain::kind::Kind;
 use crate::domain::order::{Rules, Status};
 use crate::pg::statement::{run_latest, statement};
 

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use crate::domain::event::Kind;
+use crate::domain::kind::Kind;
 
 /// One gateway: how its deliveries are authenticated and where its events hold what.
 #[derive(Debug, Deserialize)]

@@ -7,9 +7,9 @@ mod definition;
 
 use std::fmt;
 
-use super::event::Kind;
 use super::identifier;
 use super::json::{Pointers, Slot};
+use super::kind::Kind;
 use super::signature::{Encoding, Format, KeyEncoding, Scheme, Template, Undecodable};
 use definition as written;
 
@@ -78,7 +78,9 @@ impl Gateway {
         signed.then_some(self.scheme.tolerance_s)
     }
 
-    pub(super) fn scheme(&self) -> &Scheme {
+    /// How its deliveries are authenticated.
+    #[must_use]
+    pub fn scheme(&self) -> &Scheme {
         &self.scheme
     }
 

@@ -12,7 +12,6 @@ use hmac::digest::CtOutput;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use super::gateway::Gateway;
 pub(crate) use header::{Format, Timestamp};
 pub use header::{Headers, MAX_HEADER_BYTES, MAX_SIGNATURE_BYTES, Malformed};
 pub(crate) use template::Template;
@@ -49,19 +48,19 @@ impl std::error::Error for SecretFault {}
 pub struct Secret(HmacSha256);
 
 impl Secret {
-    /// Prepares the secret `text` in the key encoding of `gateway`. Nothing is trimmed: a line
+    /// Prepares the secret `text` in the key encoding of `scheme`. Nothing is trimmed: a line
     /// feed at the end is part of the key.
     ///
     /// # Errors
     /// [`SecretFault`], so that nothing can be authenticated with a key that anybody knows.
-    pub fn new(gateway: &Gateway, text: &str) -> Result<Self, SecretFault> {
+    pub fn new(scheme: &Scheme, text: &str) -> Result<Self, SecretFault> {
         if text.trim().is_empty() {
             return Err(SecretFault::Blank);
         }
         if text.len() < MIN_SECRET_BYTES {
             return Err(SecretFault::TooShort);
         }
-        let key = match gateway.scheme().key {
+        let key = match scheme.key {
             KeyEncoding::Utf8 => text.as_bytes(),
         };
         let keyed = HmacSha256::new_from_slice(key);
@@ -114,7 +113,7 @@ pub(crate) enum Undecodable {
 
 /// The part of a gateway definition that concerns authenticity.
 #[derive(Debug)]
-pub(crate) struct Scheme {
+pub struct Scheme {
     pub(crate) key: KeyEncoding,
     pub(crate) signed_text: Template,
     pub(crate) headers: Vec<String>,
@@ -165,7 +164,7 @@ pub fn digest(body: &[u8]) -> [u8; 32] {
     Sha256::digest(body).into()
 }
 
-/// Judges `delivery` by the rules of `gateway`.
+/// Judges `delivery` by the rules of `scheme`.
 ///
 /// `secrets` are all that are active; without any, nothing is valid. `now_unix_s` is the moment of
 /// receipt in unix seconds. `tolerance_s`, in seconds, replaces the definition's own; a timestamp
@@ -175,13 +174,13 @@ pub fn digest(body: &[u8]) -> [u8; 32] {
 /// every candidate, so the time taken tells nothing about where or which one differs.
 #[must_use]
 pub fn verify(
-    gateway: &Gateway,
+    scheme: &Scheme,
     delivery: &Delivery<'_>,
     secrets: &[Secret],
     now_unix_s: i64,
     tolerance_s: Option<u32>,
 ) -> Verdict {
-    match verify_or_malformed(gateway.scheme(), delivery, secrets, now_unix_s, tolerance_s) {
+    match verify_or_malformed(scheme, delivery, secrets, now_unix_s, tolerance_s) {
         Ok(verdict) => verdict,
         Err(why) => Verdict::Malformed(why),
     }

@@ -103,8 +103,9 @@ SELECT call, left(t.app('SELECT ' || replace(call, '?', 't.id(''privileges'')'))
        left(t.app('SELECT ' || replace(call, '?', 't.id(''nobody'')')), 5) AS other
 FROM (VALUES ('payment_idem.create_order(?, ''m1'', ''X'', 1, ''USD'')'), ('payment_idem.create_source(?, ''s'', ''generic'')'),
              ('payment_idem.add_secret(?, ''default'', ''long enough'')'), ('payment_idem.claim(''w'', tenant => ?)')) AS v (call);
-SELECT left(t.app('SELECT payment_idem.claim(''w'')'), 5) AS claim_of_all, left(t.app('SELECT payment_idem.retire_secret(1)'), 5) AS another_s_secret,
-       t.app('SELECT payment_idem.retire_secret(1)') = t.app('SELECT payment_idem.retire_secret(-1)') AS as_unknown;
+SELECT t.app('SELECT payment_idem.claim(''w'')') AS claim_of_all;
+SELECT t.app('SELECT payment_idem.retire_secret(1)') AS another_s_secret;
+SELECT t.app('SELECT payment_idem.retire_secret(999)') AS nobody_s_secret;
 RESET SESSION AUTHORIZATION;
 -- A grant that is taken back is gone at once, also for a session that has the source in memory.
 SET SESSION AUTHORIZATION regress_app;
