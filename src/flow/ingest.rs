@@ -86,7 +86,8 @@ pub fn ingest(source: &Source, request: &Request<'_>) -> Answer {
         });
         return call.rejected(Reason::EventIdMismatch, Some(signed));
     }
-    let identity = Identity::of(signed_id.filter(|_| source.id_signed), &call.sha256);
+    // A body that cannot be relied on gives no identity either: it must not stand in the way of a true event.
+    let identity = Identity::of(signed_id.filter(|_| source.id_signed && read.is_ok()), &call.sha256);
     let event_id = signed_id.or(request.event_id);
     for _ in 0..MAX_ROUNDS {
         let answer = match event_receipts::find(request.tenant, &source.name, &identity.text) {

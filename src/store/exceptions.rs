@@ -25,7 +25,7 @@ statement!(
      SET resolution = 'superseded', note = 'The payment is booked on this order by a later event.', \
          resolved_by = 'payment_idem', resolved_at = $4 \
      WHERE tenant = $1 AND order_id = $2 AND exception_id = ANY ($3) AND resolved_at IS NULL \
-       AND kind NOT IN ('amount_mismatch', 'currency_mismatch')",
+       AND (amount_minor, currency) = (expected_amount_minor, expected_currency)",
     [UUIDOID, UUIDOID, INT8ARRAYOID, TIMESTAMPTZOID]
 );
 
