@@ -5,6 +5,7 @@ set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 BUILD=$ROOT/build # everything made here, apart from cargo's target/
 export VENV=$BUILD/venv
+umask 022 # what is installed must be readable by the server's user, whatever the builder's habits
 mkdir -p "$BUILD"
 cd "$ROOT"
 

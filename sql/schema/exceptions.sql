@@ -24,7 +24,7 @@ CREATE TABLE payment_idem.exceptions (
     FOREIGN KEY (tenant, order_id) REFERENCES payment_idem.orders,
     CHECK ((resolution IS NULL) = (resolved_at IS NULL))
 );
-CREATE INDEX exceptions_of_order ON payment_idem.exceptions (tenant, order_id);
+CREATE INDEX exceptions_of_order ON payment_idem.exceptions (order_id, tenant);
 CREATE INDEX exceptions_open ON payment_idem.exceptions (tenant, opened_at) WHERE resolved_at IS NULL;
 COMMENT ON TABLE payment_idem.exceptions IS
     'Authentic events that were not acceptable as business: money may be at stake, and somebody has to decide.';

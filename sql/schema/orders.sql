@@ -49,8 +49,8 @@ CREATE TABLE payment_idem.orders (
     created_at       timestamptz NOT NULL,
     updated_at       timestamptz NOT NULL,
     PRIMARY KEY (tenant, order_id),
-    -- The reference before the merchant, so that the same index finds an order whose merchant the source does not name.
-    CONSTRAINT orders_merchant_reference UNIQUE (tenant, client_txn_id, merchant_id),
+    -- The reference first and the merchant last: the same index finds an order whose merchant the source does not name.
+    CONSTRAINT orders_merchant_reference UNIQUE (client_txn_id, tenant, merchant_id),
     CONSTRAINT orders_completed_is_paid CHECK (status NOT IN ('COMPLETED', 'REFUNDED') OR paid_minor >= amount_minor),
     CONSTRAINT orders_head_with_ledger CHECK ((ledger_seq = 0) = (ledger_head IS NULL))
 ) WITH (fillfactor = 80); -- room on the page for the one update that pays an order

@@ -12,14 +12,14 @@ BEGIN
         CASE parent
             WHEN 'transactions' THEN
                 EXECUTE format('ALTER TABLE payment_idem.%I ADD PRIMARY KEY (tenant, receipt, kind), '
-                               'ADD UNIQUE (tenant, order_id, seq)', partition);
+                               'ADD UNIQUE (order_id, tenant, seq)', partition);
                 -- Row triggers are cloned by ATTACH, statement triggers are not.
                 EXECUTE format('CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON payment_idem.%I '
                                'FOR EACH STATEMENT EXECUTE FUNCTION payment_idem.refuse_ledger_change()', partition);
                 EXECUTE format('ALTER TABLE payment_idem.%I ENABLE ALWAYS TRIGGER refuse_truncate', partition);
             WHEN 'payloads' THEN
                 EXECUTE format('CREATE INDEX ON payment_idem.%I (tenant, receipt)', partition);
-                EXECUTE format('CREATE INDEX ON payment_idem.%I (tenant, order_id) '
+                EXECUTE format('CREATE INDEX ON payment_idem.%I (order_id, tenant) '
                                'WHERE customer_mobile IS NOT NULL', partition);
         END CASE;
     END IF;

@@ -4,4 +4,5 @@ pub mod caller;
 pub mod error;
 pub mod invalidation;
 pub mod moment;
+pub mod planning;
 pub mod statement;

@@ -12,13 +12,11 @@ use std::ptr;
 use pgrx::{FromDatum, IntoDatum, PgSqlErrorCode, Spi, pg_sys};
 
 use crate::pg::error::raise;
+use crate::pg::planning::LargeTables;
 
 /// Connects to SPI for `work`. What is returned must own its data: SPI's memory ends with it.
-///
-/// Sequential scans are off meanwhile: our statements are look-ups by key, and a plan that is
-/// made while the tables are still empty would otherwise be a sequential scan for the whole session.
 pub fn with_spi<R>(work: impl FnOnce() -> R) -> R {
-    let _planning = IndexPlans::new();
+    let _planning = LargeTables::assumed();
     Spi::connect(|_| work())
 }
 
@@ -208,26 +206,3 @@ macro_rules! run_latest {
     };
 }
 pub(crate) use run_latest;
-
-struct IndexPlans {
-    seqscan_was: bool,
-}
-
-impl IndexPlans {
-    fn new() -> Self {
-        // SAFETY: a variable of this process, read by the planner only, and put back on drop,
-        // also when an error unwinds through here.
-        unsafe {
-            let seqscan_was = pg_sys::enable_seqscan;
-            pg_sys::enable_seqscan = false;
-            IndexPlans { seqscan_was }
-        }
-    }
-}
-
-impl Drop for IndexPlans {
-    fn drop(&mut self) {
-        // SAFETY: as above.
-        unsafe { pg_sys::enable_seqscan = self.seqscan_was }
-    }
-}

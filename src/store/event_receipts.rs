@@ -12,9 +12,9 @@ use crate::pg::statement::{run, statement};
 statement!(
     FIND,
     "SELECT r.receipt, r.payload_sha256, r.first_outcome, r.first_reason, r.outcome, r.event_id, r.order_id, \
-            r.received_at, o.status::text \
+            r.received_at, \
+            (SELECT o.status::text FROM payment_idem.orders o WHERE o.tenant = $1 AND o.order_id = r.order_id) \
      FROM payment_idem.event_receipts r \
-     LEFT JOIN payment_idem.orders o ON o.tenant = r.tenant AND o.order_id = r.order_id \
      WHERE r.tenant = $1 AND r.source = $2 AND r.identity = $3",
     [UUIDOID, TEXTOID, TEXTOID]
 );

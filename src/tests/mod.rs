@@ -4,7 +4,7 @@
 #[pgrx::pg_schema]
 mod tests {
     use hmac::{Hmac, KeyInit, Mac};
-    use pgrx::{Spi, Uuid, pg_sys, pg_test};
+    use pgrx::{Spi, Uuid, pg_test};
     use sha2::Sha256;
 
     use crate::domain::ledger::Line;
@@ -90,14 +90,20 @@ mod tests {
         assert_eq!(outcome(&other), "exception/second_payment");
     }
 
-    /// Our statements are planned without sequential scans; the session's own setting is left alone.
+    /// Our statements are planned for large tables; the session's own are not.
     #[pg_test]
-    fn planner_setting_is_put_back() {
+    fn planning_of_the_session_is_left_alone() {
         shop();
         assert_eq!(outcome(&body("evt_1")), "applied");
-        // SAFETY: reads a variable of this process.
-        assert!(unsafe { pg_sys::enable_seqscan });
-        assert_eq!(one("SHOW enable_seqscan"), "on");
+        let plan = one("EXPLAIN SELECT * FROM payment_idem.currencies");
+        let rows: u64 = plan
+            .split("rows=")
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next())
+            .expect("rows")
+            .parse()
+            .unwrap();
+        assert!(rows < 100_000, "{plan}");
     }
 
     /// P3: a NULL is the caller's fault, and never a silent success.

@@ -119,7 +119,10 @@ class Client:
             stdout=subprocess.PIPE,
             env=os.environ | {"TENANT": self.tenant},
         )
-        return done.stdout.splitlines()
+        answers = done.stdout.splitlines()
+        if len(answers) != len(lines) + 1:
+            raise ValueError(f"{len(answers)} answers to {len(lines) + 1} lines")
+        return answers
 
     def checks(self):
         """Yields (what, what was expected, what came)."""
