@@ -1,34 +1,35 @@
 -- The functions that callers use: the whole public interface in one place. Bodies: src/api.
 --
--- SECURITY DEFINER, so that a role needs a grant to act and no privilege on any table; the
--- search_path is pinned with pg_temp last, so that no temporary table stands in for one of ours.
+-- They act as the owner of the extension, so that a role needs a grant to act and no privilege on any table; not by
+-- SECURITY DEFINER, under which the immediate caller is no longer known (src/pg/caller.rs). The search_path is pinned
+-- with pg_temp last, so that no temporary table stands in for one of ours.
 
 CREATE FUNCTION payment_idem.create_tenant(name text, tenant uuid DEFAULT pg_catalog.gen_random_uuid())
-RETURNS uuid LANGUAGE c SECURITY DEFINER SET search_path = pg_catalog, payment_idem, pg_temp
+RETURNS uuid LANGUAGE c SET search_path = pg_catalog, payment_idem, pg_temp
 AS 'MODULE_PATHNAME', 'create_tenant_wrapper';
 COMMENT ON FUNCTION payment_idem.create_tenant(text, uuid) IS
     'Makes a tenant and the ledger partitions that its events will need. The same call again changes nothing; the same key under another name is an error.';
 
 CREATE FUNCTION payment_idem.create_source(tenant uuid, source text, gateway text, options jsonb DEFAULT '{}')
-RETURNS void LANGUAGE c SECURITY DEFINER SET search_path = pg_catalog, payment_idem, pg_temp
+RETURNS void LANGUAGE c SET search_path = pg_catalog, payment_idem, pg_temp
 AS 'MODULE_PATHNAME', 'create_source_wrapper';
 COMMENT ON FUNCTION payment_idem.create_source(uuid, text, text, jsonb) IS
     'Makes a webhook endpoint of a tenant. Options: merchant_id, live_mode, id_signed, max_payload_bytes, keep_payload, tolerance_s, http_status. The same call again changes nothing; other facts are an error.';
 
 CREATE FUNCTION payment_idem.add_secret(tenant uuid, source text, secret text, valid_until timestamptz DEFAULT NULL)
-RETURNS bigint LANGUAGE c SECURITY DEFINER SET search_path = pg_catalog, payment_idem, pg_temp
+RETURNS bigint LANGUAGE c SET search_path = pg_catalog, payment_idem, pg_temp
 AS 'MODULE_PATHNAME', 'add_secret_wrapper';
 COMMENT ON FUNCTION payment_idem.add_secret(uuid, text, text, timestamptz) IS
     'Adds a signing secret, valid at once beside the others; returns its number. An active secret with the same text keeps its number and gets the new end.';
 
 CREATE FUNCTION payment_idem.retire_secret(secret_id bigint, at timestamptz DEFAULT pg_catalog.clock_timestamp())
-RETURNS void LANGUAGE c SECURITY DEFINER SET search_path = pg_catalog, payment_idem, pg_temp
+RETURNS void LANGUAGE c SET search_path = pg_catalog, payment_idem, pg_temp
 AS 'MODULE_PATHNAME', 'retire_secret_wrapper';
 COMMENT ON FUNCTION payment_idem.retire_secret(bigint, timestamptz) IS
     'Ends a secret''s validity at a moment; an earlier end stays. Effective for calls that start after the commit.';
 
 CREATE FUNCTION payment_idem.define_gateway(name text, definition jsonb)
-RETURNS void LANGUAGE c SECURITY DEFINER SET search_path = pg_catalog, payment_idem, pg_temp
+RETURNS void LANGUAGE c SET search_path = pg_catalog, payment_idem, pg_temp
 AS 'MODULE_PATHNAME', 'define_gateway_wrapper';
 COMMENT ON FUNCTION payment_idem.define_gateway(text, jsonb) IS
     'Adds a gateway''s definition or replaces it, for the whole database. Effective for calls that start after the commit.';
@@ -37,7 +38,7 @@ CREATE FUNCTION payment_idem.create_order(tenant uuid, merchant_id text, client_
                                           expires_at timestamptz DEFAULT NULL, gateway_order_id text DEFAULT NULL,
                                           customer_mobile text DEFAULT NULL)
 RETURNS TABLE (outcome text, order_id uuid, status text)
-LANGUAGE c ROWS 1 SECURITY DEFINER SET search_path = pg_catalog, payment_idem, pg_temp
+LANGUAGE c ROWS 1 SET search_path = pg_catalog, payment_idem, pg_temp
 AS 'MODULE_PATHNAME', 'create_order_wrapper';
 COMMENT ON FUNCTION payment_idem.create_order(uuid, text, text, numeric, text, timestamptz, text, text) IS
     'Makes an order known (amount in major units: 1999.00) and applies the events that waited for it. Answers created, existing or conflict; facts given as NULL may be filled in later, never changed.';
@@ -45,7 +46,7 @@ COMMENT ON FUNCTION payment_idem.create_order(uuid, text, text, numeric, text, t
 CREATE FUNCTION payment_idem.ingest(tenant uuid, event_id text, payload bytea, sig text,
                                     source text DEFAULT 'default', headers jsonb DEFAULT NULL)
 RETURNS SETOF payment_idem.ingest_result
-LANGUAGE c ROWS 1 SECURITY DEFINER SET search_path = pg_catalog, payment_idem, pg_temp
+LANGUAGE c ROWS 1 SET search_path = pg_catalog, payment_idem, pg_temp
 AS 'MODULE_PATHNAME', 'ingest_bytes_wrapper';
 COMMENT ON FUNCTION payment_idem.ingest(uuid, text, bytea, text, text, jsonb) IS
     'Takes in one webhook delivery, by its exact bytes, in the caller''s transaction: one authentic event, one durable effect. Commit whatever the outcome, then answer http_status.';
@@ -53,7 +54,7 @@ COMMENT ON FUNCTION payment_idem.ingest(uuid, text, bytea, text, text, jsonb) IS
 CREATE FUNCTION payment_idem.ingest(tenant uuid, event_id text, payload text, sig text,
                                     source text DEFAULT 'default', headers jsonb DEFAULT NULL)
 RETURNS SETOF payment_idem.ingest_result
-LANGUAGE c ROWS 1 SECURITY DEFINER SET search_path = pg_catalog, payment_idem, pg_temp
+LANGUAGE c ROWS 1 SET search_path = pg_catalog, payment_idem, pg_temp
 AS 'MODULE_PATHNAME', 'ingest_text_wrapper';
 COMMENT ON FUNCTION payment_idem.ingest(uuid, text, text, text, text, jsonb) IS
     'The same over the UTF-8 bytes of a text.';
@@ -63,20 +64,20 @@ CREATE FUNCTION payment_idem.claim(worker text, max_rows integer DEFAULT 10, lea
 RETURNS TABLE (lease_token uuid, lease_until timestamptz, message_id uuid, tenant_id uuid, action text, order_id uuid,
                seq bigint, source text, event_id text, kind text, merchant_id text, client_txn_id text,
                amount_minor bigint, currency text, attempts integer, created_at timestamptz)
-LANGUAGE c ROWS 10 SECURITY DEFINER SET search_path = pg_catalog, payment_idem, pg_temp
+LANGUAGE c ROWS 10 SET search_path = pg_catalog, payment_idem, pg_temp
 AS 'MODULE_PATHNAME', 'claim_wrapper';
 COMMENT ON FUNCTION payment_idem.claim(text, integer, interval, text[], uuid) IS
     'Leases outbox rows that are due, each to one worker, until lease_until. Do the work with message_id as idempotency key, then ack or nack with lease_token.';
 
 CREATE FUNCTION payment_idem.ack(lease_token uuid) RETURNS boolean
-LANGUAGE c SECURITY DEFINER SET search_path = pg_catalog, payment_idem, pg_temp
+LANGUAGE c SET search_path = pg_catalog, payment_idem, pg_temp
 AS 'MODULE_PATHNAME', 'ack_wrapper';
 COMMENT ON FUNCTION payment_idem.ack(uuid) IS
     'The work is done. False: the lease is no longer yours, somebody else has the row.';
 
 CREATE FUNCTION payment_idem.nack(lease_token uuid, error text DEFAULT NULL, retry_after interval DEFAULT NULL)
 RETURNS boolean
-LANGUAGE c SECURITY DEFINER SET search_path = pg_catalog, payment_idem, pg_temp
+LANGUAGE c SET search_path = pg_catalog, payment_idem, pg_temp
 AS 'MODULE_PATHNAME', 'nack_wrapper';
 COMMENT ON FUNCTION payment_idem.nack(uuid, text, interval) IS
     'The work failed: the row is due again after retry_after, or after a back-off that grows with its attempts. False: the lease is no longer yours.';

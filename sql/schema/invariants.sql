@@ -189,8 +189,9 @@ CROSS JOIN LATERAL (
                                              || chain_field(int8send(r.amount_minor))), 'hex')
     WHERE r.bank_utr IS NOT NULL
 ) AS ref (kind, value)
-LEFT JOIN payment_references p ON (p.tenant, p.kind, p.value, p.order_id) = (r.tenant, ref.kind, ref.value, r.order_id)
-WHERE r.outcome = 'applied' AND r.kind = 'payment_succeeded' AND p.state IS DISTINCT FROM 'applied'
+LEFT JOIN payment_references p
+    ON (p.tenant, p.kind, p.value, p.order_id, p.state) = (r.tenant, ref.kind, ref.value, r.order_id, 'applied')
+WHERE r.outcome = 'applied' AND r.kind = 'payment_succeeded' AND p.state IS NULL
 
 UNION ALL
 SELECT 'P6 gateway order id names one order', coalesce(o.tenant, k.tenant),

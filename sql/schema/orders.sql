@@ -98,9 +98,13 @@ LANGUAGE plpgsql SET search_path = pg_catalog, payment_idem, pg_temp AS $$
 BEGIN
     IF TG_OP = 'TRUNCATE' THEN
         IF NOT EXISTS (SELECT FROM payment_idem.orders WHERE ledger_seq > 0) THEN
+            UPDATE payment_idem.order_keys SET order_id = NULL WHERE order_id IS NOT NULL;
             RETURN NULL;
         END IF;
     ELSIF OLD.ledger_seq = 0 THEN
+        UPDATE payment_idem.order_keys k SET order_id = NULL
+        WHERE (k.tenant, k.kind, k.value, k.order_id)
+            = (OLD.tenant, 'gateway_order', OLD.gateway_order_id, OLD.order_id);
         RETURN OLD;
     END IF;
     RAISE EXCEPTION USING
@@ -110,7 +114,7 @@ BEGIN
         HINT = 'Correct a booking with a new event.';
 END $$;
 COMMENT ON FUNCTION payment_idem.refuse_order_delete() IS
-    'Trigger: ON DELETE RESTRICT from the ledger, without a foreign key that would lock orders at every new partition.';
+    'Trigger: ON DELETE RESTRICT from the ledger, without a foreign key that would lock orders at every new partition; an order that may go gives its gateway order id back.';
 CREATE TRIGGER refuse_delete BEFORE DELETE ON payment_idem.orders
     FOR EACH ROW EXECUTE FUNCTION payment_idem.refuse_order_delete();
 CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON payment_idem.orders

@@ -92,3 +92,29 @@ COMMENT ON COLUMN payment_idem.payment_references.tenant IS 'The tenant of the o
 COMMENT ON COLUMN payment_idem.payment_references.order_id IS 'The order it belongs to.';
 COMMENT ON COLUMN payment_idem.payment_references.receipt IS 'The event that brought it first.';
 COMMENT ON COLUMN payment_idem.payment_references.state IS 'applied: its money is booked; held: it waits in an exception.';
+
+-- Instead of a foreign key, under which every event would share-lock the row of its source.
+CREATE FUNCTION payment_idem.refuse_source_change() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, payment_idem, pg_temp AS $$
+BEGIN
+    IF TG_OP = 'TRUNCATE' THEN
+        IF NOT EXISTS (SELECT FROM payment_idem.event_receipts) THEN
+            RETURN NULL;
+        END IF;
+    ELSIF NOT EXISTS (SELECT FROM payment_idem.event_receipts r WHERE (r.tenant, r.source) = (OLD.tenant, OLD.source)) THEN
+        RETURN CASE TG_OP WHEN 'UPDATE' THEN NEW ELSE OLD END;
+    END IF;
+    RAISE EXCEPTION USING
+        ERRCODE = 'foreign_key_violation',
+        MESSAGE = format('%s of a source that events came from is refused', TG_OP),
+        DETAIL = 'Event identities are kept per source; without it, its old events could not be settled or recognised.',
+        HINT = 'Retire its secrets instead: then nothing more comes in.';
+END $$;
+COMMENT ON FUNCTION payment_idem.refuse_source_change() IS
+    'Trigger: a source with receipts is neither deleted nor renamed.';
+CREATE TRIGGER refuse_change BEFORE DELETE OR UPDATE OF tenant, source ON payment_idem.sources
+    FOR EACH ROW EXECUTE FUNCTION payment_idem.refuse_source_change();
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON payment_idem.sources
+    FOR EACH STATEMENT EXECUTE FUNCTION payment_idem.refuse_source_change();
+ALTER TABLE payment_idem.sources ENABLE ALWAYS TRIGGER refuse_change;
+ALTER TABLE payment_idem.sources ENABLE ALWAYS TRIGGER refuse_truncate;

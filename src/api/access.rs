@@ -2,7 +2,7 @@
 
 use pgrx::{PgSqlErrorCode, Uuid};
 
-use crate::pg::caller;
+use crate::pg::caller::Caller;
 use crate::pg::error::raise;
 use crate::store::{access, tenants};
 
@@ -29,8 +29,8 @@ impl Profile {
 
 /// Raises 42501 unless the caller may act for the tenant, and the tenant exists: one error for
 /// both, so that nobody learns of a tenant that is not theirs.
-pub fn require_tenant(profile: Profile, tenant: Uuid) {
-    if !may_act_for(profile, Some(tenant)) || tenants::name(tenant).is_none() {
+pub fn require_tenant(caller: Caller, profile: Profile, tenant: Uuid) {
+    if !may_act_for(caller, profile, Some(tenant)) || tenants::name(tenant).is_none() {
         refuse(
             profile,
             format!("no access to tenant {tenant}"),
@@ -41,8 +41,8 @@ pub fn require_tenant(profile: Profile, tenant: Uuid) {
 }
 
 /// Raises 42501 unless the caller may act for every tenant.
-pub fn require_all_tenants(profile: Profile) {
-    if !may_act_for(profile, None) {
+pub fn require_all_tenants(caller: Caller, profile: Profile) {
+    if !may_act_for(caller, profile, None) {
         refuse(
             profile,
             "this needs a grant for the whole database".to_owned(),
@@ -54,8 +54,8 @@ pub fn require_all_tenants(profile: Profile) {
 
 /// Raises 42501 unless the caller may act for the owner of a signing secret. Of a secret that does
 /// not exist only those learn who may act for every tenant.
-pub fn require_secret(profile: Profile, secret_id: i64, owner: Option<Uuid>) {
-    if !may_act_for(profile, owner) {
+pub fn require_secret(caller: Caller, profile: Profile, secret_id: i64, owner: Option<Uuid>) {
+    if !may_act_for(caller, profile, owner) {
         refuse(
             profile,
             format!("no access to signing secret {secret_id}"),
@@ -66,9 +66,9 @@ pub fn require_secret(profile: Profile, secret_id: i64, owner: Option<Uuid>) {
 }
 
 /// The tenants that the caller may act for; `None`: every tenant. Raises 42501 where there is none.
-pub fn tenants_of(profile: Profile) -> Option<Vec<Uuid>> {
-    let role = caller::role();
-    let tenants = if caller::is_owner(role) { None } else { access::granted_tenants(role, profile.as_str()) };
+pub fn tenants_of(caller: Caller, profile: Profile) -> Option<Vec<Uuid>> {
+    let tenants =
+        if caller.is_owner() { None } else { access::granted_tenants(caller.oid(), profile.as_str()) };
     if tenants.as_ref().is_some_and(Vec::is_empty) {
         refuse(
             profile,
@@ -80,9 +80,8 @@ pub fn tenants_of(profile: Profile) -> Option<Vec<Uuid>> {
     tenants
 }
 
-fn may_act_for(profile: Profile, tenant: Option<Uuid>) -> bool {
-    let role = caller::role();
-    caller::is_owner(role) || access::is_granted(role, profile.as_str(), tenant)
+fn may_act_for(caller: Caller, profile: Profile, tenant: Option<Uuid>) -> bool {
+    caller.is_owner() || access::is_granted(caller.oid(), profile.as_str(), tenant)
 }
 
 fn refuse(profile: Profile, message: String, why: &str, hint: &str) -> ! {

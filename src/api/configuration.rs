@@ -2,15 +2,17 @@
 
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::heap_tuple::PgHeapTuple;
-use pgrx::{JsonB, PgSqlErrorCode, PgTrigger, PgTriggerError, Uuid, WhoAllocated, pg_extern, pg_trigger};
+use pgrx::{
+    AnyElement, PgSqlErrorCode, PgTrigger, PgTriggerError, Uuid, WhoAllocated, pg_extern, pg_trigger,
+};
 
 use crate::api::access::{Profile, require_all_tenants, require_secret, require_tenant};
 use crate::domain::identifier;
 use crate::domain::signature::{MIN_SECRET_BYTES, Secret};
+use crate::pg::caller::as_owner;
 use crate::pg::error::{exists_differently, invalid, raise, required, sentence};
-use crate::pg::invalidation;
 use crate::pg::moment::Moment;
-use crate::pg::statement::with_spi;
+use crate::pg::{invalidation, jsonb};
 use crate::store::sources::{self, NewSource};
 use crate::store::{gateways, signing_secrets, tenants};
 
@@ -31,8 +33,8 @@ fn create_tenant(name: Option<&str>, tenant: Option<Uuid>) -> Uuid {
     if tenant.as_bytes() == &[0; 16] {
         invalid("tenant", "The nil UUID owns the defaults.", "Pass another UUID, or leave it out.")
     }
-    with_spi(|| {
-        require_all_tenants(Profile::Admin);
+    as_owner(|caller| {
+        require_all_tenants(caller, Profile::Admin);
         if !tenants::insert(tenant, name) {
             let known = tenants::name(tenant);
             if known.as_deref() != Some(name) {
@@ -49,17 +51,22 @@ fn create_tenant(name: Option<&str>, tenant: Option<Uuid>) -> Uuid {
 }
 
 #[pg_extern(sql = false)]
-fn create_source(tenant: Option<Uuid>, source: Option<&str>, gateway: Option<&str>, options: Option<JsonB>) {
+fn create_source(
+    tenant: Option<Uuid>,
+    source: Option<&str>,
+    gateway: Option<&str>,
+    options: Option<AnyElement>,
+) {
     let tenant = required(tenant, "tenant");
     let source = required(source, "source");
     let gateway = required(gateway, "gateway");
-    let JsonB(options) = required(options, "options");
+    let options = jsonb::text(required(options, "options"));
     if let Err(fault) = identifier::check(source) {
         invalid("source", sentence(&fault), "Name the endpoint in a word, such as \"default\".")
     }
-    let options = Options::read(options);
-    with_spi(|| {
-        require_tenant(Profile::Admin, tenant);
+    let options = Options::read(&options);
+    as_owner(|caller| {
+        require_tenant(caller, Profile::Admin, tenant);
         if !gateways::exists(gateway) {
             raise(
                 PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
@@ -94,8 +101,8 @@ fn add_secret(
     if valid_until.is_some_and(|until| until <= now) {
         invalid("valid_until", "It is in the past.", "Pass a moment to come, or NULL.")
     }
-    with_spi(|| {
-        require_tenant(Profile::Admin, tenant);
+    as_owner(|caller| {
+        require_tenant(caller, Profile::Admin, tenant);
         let Some(owner) = sources::load(tenant, source) else {
             raise(
                 PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
@@ -121,9 +128,9 @@ fn add_secret(
 fn retire_secret(secret_id: Option<i64>, at: Option<TimestampWithTimeZone>) {
     let secret_id = required(secret_id, "secret_id");
     let at = Moment::from(required(at, "at"));
-    with_spi(|| {
+    as_owner(|caller| {
         let owner = signing_secrets::tenant_of(secret_id);
-        require_secret(Profile::Admin, secret_id, owner);
+        require_secret(caller, Profile::Admin, secret_id, owner);
         if owner.is_none() {
             raise(
                 PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
@@ -175,13 +182,13 @@ impl Options {
     const MAX_PAYLOAD_BYTES: i32 = 64 * 1024 * 1024;
     const MAX_TOLERANCE_S: i32 = 7 * 24 * 60 * 60;
 
-    fn read(json: serde_json::Value) -> Self {
+    fn read(json: &str) -> Self {
         let hint = "Options: merchant_id, live_mode, id_signed, max_payload_bytes, keep_payload, tolerance_s, http_status.";
-        if !json.is_object() {
+        if !json.starts_with('{') {
             invalid("options", "It is not a JSON object.", hint)
         }
         let options: Options =
-            serde_json::from_value(json).unwrap_or_else(|fault| invalid("options", sentence(&fault), hint));
+            serde_json::from_str(json).unwrap_or_else(|fault| invalid("options", sentence(&fault), hint));
         if let Some(Err(fault)) = options.merchant_id.as_deref().map(identifier::check) {
             invalid("options", format!("merchant_id: {fault}"), hint)
         }

@@ -2,32 +2,32 @@
 
 use include_dir::{Dir, include_dir};
 use pgrx::iter::TableIterator;
-use pgrx::{JsonB, name, pg_extern};
+use pgrx::{AnyElement, JsonB, name, pg_extern};
 
 use crate::api::access::{Profile, require_all_tenants};
 use crate::domain::gateway::Gateway;
 use crate::domain::identifier;
+use crate::pg::caller::as_owner;
 use crate::pg::error::{invalid, required, sentence};
-use crate::pg::statement::with_spi;
+use crate::pg::jsonb;
 use crate::store::gateways;
 
 /// One file per gateway, named after it: no code knows any of them.
 static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/gateways");
 
 #[pg_extern(sql = false)]
-fn define_gateway(name: Option<&str>, definition: Option<JsonB>) {
+fn define_gateway(name: Option<&str>, definition: Option<AnyElement>) {
     let name = required(name, "name");
-    let JsonB(definition) = required(definition, "definition");
+    let definition = jsonb::text(required(definition, "definition"));
     if let Err(fault) = identifier::check(name) {
         invalid("name", sentence(&fault), "Name the gateway in a word.")
     }
-    if !definition.is_object() {
+    if !definition.starts_with('{') {
         invalid("definition", "It is not a JSON object.", "See payment_idem.gateways for examples.")
     }
-    let definition = definition.to_string();
     check(&definition);
-    with_spi(|| {
-        require_all_tenants(Profile::Admin);
+    as_owner(|caller| {
+        require_all_tenants(caller, Profile::Admin);
         gateways::define(name, &definition);
     });
 }

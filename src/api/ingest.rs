@@ -1,16 +1,20 @@
 //! `ingest`, over bytes and over text.
 #![allow(clippy::type_complexity, reason = "pgrx does not look through an alias of the columns")]
 
+use std::collections::HashMap;
+
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::iter::TableIterator;
-use pgrx::{JsonB, PgSqlErrorCode, Uuid, name, pg_extern};
+use pgrx::{AnyElement, PgSqlErrorCode, Uuid, name, pg_extern};
+
+use serde_json::value::RawValue;
 
 use crate::api::access::{Profile, require_tenant};
 use crate::domain::signature::Headers;
 use crate::flow::ingest::{Answer, Request, ingest};
-use crate::pg::caller;
+use crate::pg::caller::as_owner;
 use crate::pg::error::{invalid, raise, required};
-use crate::pg::statement::with_spi;
+use crate::pg::jsonb;
 use crate::store::sources;
 
 /// One row of `ingest_result`.
@@ -35,7 +39,7 @@ fn ingest_bytes(
     payload: Option<&[u8]>,
     sig: Option<&str>,
     source: Option<&str>,
-    headers: Option<JsonB>,
+    headers: Option<AnyElement>,
 ) -> TableIterator<
     'static,
     (
@@ -62,7 +66,7 @@ fn ingest_text(
     payload: Option<&str>,
     sig: Option<&str>,
     source: Option<&str>,
-    headers: Option<JsonB>,
+    headers: Option<AnyElement>,
 ) -> TableIterator<
     'static,
     (
@@ -88,15 +92,15 @@ fn answer(
     payload: Option<&[u8]>,
     signature: Option<&str>,
     source: Option<&str>,
-    headers: Option<JsonB>,
+    headers: Option<AnyElement>,
 ) -> ResultRow {
     let tenant = required(tenant, "tenant");
     let payload = required(payload, "payload");
     let source = required(source, "source");
-    let headers = headers.map(|headers| request_headers(&headers));
-    let answer = with_spi(|| {
-        let allowed = || require_tenant(Profile::Ingest, tenant);
-        let Some(source) = sources::get(caller::role(), tenant, source, allowed) else {
+    let headers = headers.map(|headers| request_headers(&jsonb::text(headers)));
+    let answer = as_owner(|caller| {
+        let allowed = || require_tenant(caller, Profile::Ingest, tenant);
+        let Some(source) = sources::get(caller, tenant, source, allowed) else {
             raise(
                 PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
                 format!("the tenant has no source \"{source}\""),
@@ -125,13 +129,17 @@ fn row(answer: Answer) -> ResultRow {
     )
 }
 
-/// The request's headers from a JSON object; an array is a header that came several times.
-fn request_headers(JsonB(json): &JsonB) -> Headers {
-    let Some(object) = json.as_object() else {
+/// The request's headers from a JSON object; an array is a header that came several times. What is
+/// neither a string nor an array of strings is no header, and is not looked into.
+fn request_headers(json: &str) -> Headers {
+    let Ok(fields) = serde_json::from_str::<HashMap<String, &RawValue>>(json) else {
         invalid("headers", "It is not a JSON object.", "Pass the request's headers as {\"name\": \"value\"}.")
     };
-    Headers::new(object.iter().flat_map(|(name, value)| {
-        let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-        values.iter().filter_map(|value| value.as_str()).map(|value| (name.as_str(), value))
+    Headers::new(fields.into_iter().flat_map(|(name, value)| {
+        let values: Vec<&RawValue> = serde_json::from_str(value.get()).unwrap_or_else(|_| vec![value]);
+        values
+            .into_iter()
+            .filter_map(|value| serde_json::from_str::<String>(value.get()).ok())
+            .map(move |value| (name.clone(), value))
     }))
 }

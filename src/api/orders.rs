@@ -10,9 +10,9 @@ use crate::api::access::{Profile, require_tenant};
 use crate::domain::identifier;
 use crate::domain::money::{self, Currency};
 use crate::flow::create_order::{Facts, create_order as run};
+use crate::pg::caller::as_owner;
 use crate::pg::error::{invalid, required, sentence};
 use crate::pg::moment::Moment;
-use crate::pg::statement::with_spi;
 use crate::store::currencies;
 
 /// The longest mobile number that is kept, in bytes: E.164 has 15 digits; signs and blanks come on top.
@@ -52,8 +52,8 @@ fn create_order(
             "Pass the number as text, or NULL where it is not known.",
         )
     }
-    let created = with_spi(|| {
-        require_tenant(Profile::Admin, tenant);
+    let created = as_owner(|caller| {
+        require_tenant(caller, Profile::Admin, tenant);
         let (currency, exponent) = accepted_currency(code);
         run(&Facts {
             tenant,

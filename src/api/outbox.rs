@@ -5,8 +5,8 @@ use pgrx::iter::TableIterator;
 use pgrx::{Uuid, name, pg_extern};
 
 use crate::api::access::{Profile, require_tenant, tenants_of};
+use crate::pg::caller::as_owner;
 use crate::pg::error::{invalid, required};
-use crate::pg::statement::with_spi;
 use crate::store::outbox;
 
 const SECOND_US: i128 = 1_000_000;
@@ -68,13 +68,13 @@ fn claim(
         )
     }
     let actions = actions.map(|actions| actions.into_iter().flatten().collect());
-    let rows = with_spi(|| {
+    let rows = as_owner(|caller| {
         let tenants = match tenant {
             Some(tenant) => {
-                require_tenant(Profile::Worker, tenant);
+                require_tenant(caller, Profile::Worker, tenant);
                 Some(vec![tenant])
             }
-            None => tenants_of(Profile::Worker),
+            None => tenants_of(caller, Profile::Worker),
         };
         outbox::claim(worker, max_rows, lease, actions, tenants)
     });
@@ -103,7 +103,7 @@ fn claim(
 #[pg_extern(sql = false)]
 fn ack(lease_token: Option<Uuid>) -> bool {
     let lease_token = required(lease_token, "lease_token");
-    with_spi(|| outbox::ack(lease_token, tenants_of(Profile::Worker)))
+    as_owner(|caller| outbox::ack(lease_token, tenants_of(caller, Profile::Worker)))
 }
 
 #[pg_extern(sql = false)]
@@ -118,5 +118,5 @@ fn nack(lease_token: Option<Uuid>, error: Option<&str>, retry_after: Option<Inte
             "Leave it out for a back-off that grows.",
         )
     }
-    with_spi(|| outbox::nack(lease_token, tenants_of(Profile::Worker), error, retry_after))
+    as_owner(|caller| outbox::nack(lease_token, tenants_of(caller, Profile::Worker), error, retry_after))
 }

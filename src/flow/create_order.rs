@@ -6,9 +6,10 @@ use pgrx::Uuid;
 use uuid::Uuid as OrderedUuid;
 
 use crate::domain::order::Status;
+use crate::domain::outcome::Outcome;
 use crate::flow::locate::locate;
 use crate::flow::settle::{Case, settle};
-use crate::pg::error::serialization_failure;
+use crate::pg::error::{serialization_failure, write_prevented};
 use crate::pg::moment::Moment;
 use crate::store::event_receipts::{self, Parked};
 use crate::store::order_keys::{self, KeyKind};
@@ -165,8 +166,13 @@ fn settle_one(facts: &Facts<'_>, order_id: Uuid, source: &Source, parked: &Parke
         delivery: None,
         now,
     };
-    // None: a redelivery settled it in this moment, under the lock that we hold now.
-    let _ = settle(&case, &found);
+    let settled_elsewhere = || {
+        event_receipts::find(facts.tenant, &source.name, &parked.identity)
+            .is_some_and(|known| known.outcome != Outcome::Parked.as_str())
+    };
+    if settle(&case, &found).is_none() && !settled_elsewhere() {
+        write_prevented("a parked event");
+    }
 }
 
 fn answer(outcome: &'static str, tenant: Uuid, order_id: Uuid) -> Created {

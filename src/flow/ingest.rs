@@ -9,7 +9,7 @@ use crate::domain::outcome::{Outcome, Reason};
 use crate::domain::signature::{self, Delivery as Signed, Headers, Verdict};
 use crate::flow::locate::{Found, locate, meet_create_order};
 use crate::flow::settle::{Case, Settled, settle};
-use crate::pg::error::{sentence, serialization_failure};
+use crate::pg::error::{sentence, write_prevented};
 use crate::pg::moment::Moment;
 use crate::store::anomalies::{self, Anomaly};
 use crate::store::effects::{self, Delivery, ExceptionFacts, Receipt, Written};
@@ -58,10 +58,6 @@ pub struct Answer {
     pub first_received_at: Option<Moment>,
 }
 
-/// How often a call looks again after a rival was first, before it gives up. Once is enough: the
-/// rival has committed by then.
-const MAX_ROUNDS: usize = 3;
-
 /// Takes in one delivery. Writes nothing before the signature holds.
 pub fn ingest(source: &Source, request: &Request<'_>) -> Answer {
     let call = Call { source, request, now: Moment::now(), sha256: signature::digest(request.payload) };
@@ -89,18 +85,15 @@ pub fn ingest(source: &Source, request: &Request<'_>) -> Answer {
     // A body that cannot be relied on gives no identity either: it must not stand in the way of a true event.
     let identity = Identity::of(signed_id.filter(|_| source.id_signed && read.is_ok()), &call.sha256);
     let event_id = signed_id.or(request.event_id);
-    for _ in 0..MAX_ROUNDS {
-        let answer = match event_receipts::find(request.tenant, &source.name, &identity.text) {
-            Some(known) => call.again(&identity, known, &read),
-            None => call.first(&identity, event_id, &read),
-        };
-        if let Some(answer) = answer {
-            return answer;
-        }
-    }
-    serialization_failure(
-        "Another transaction wrote and removed the receipt of the same event in this moment.",
-    )
+    let find = || event_receipts::find(request.tenant, &source.name, &identity.text);
+    let answer = match find() {
+        Some(known) => call.again(&identity, known, &read),
+        None => call.first(&identity, event_id, &read),
+    };
+    // A rival was first: it has committed by now, and is seen by a new statement.
+    answer
+        .or_else(|| find().and_then(|known| call.again(&identity, known, &read)))
+        .unwrap_or_else(|| write_prevented("a receipt"))
 }
 
 /// What makes an event the same event.

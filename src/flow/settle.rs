@@ -11,7 +11,7 @@ use crate::domain::ledger::{Line, idempotency_hash};
 use crate::domain::order::{Order, Status};
 use crate::domain::outcome::{Outcome, Reason};
 use crate::flow::locate::Found;
-use crate::pg::error::serialization_failure;
+use crate::pg::error::{serialization_failure, write_prevented};
 use crate::pg::moment::Moment;
 use crate::store::effects::{self, Booking, Delivery, ExceptionFacts, Receipt, Written};
 use crate::store::exceptions;
@@ -101,7 +101,11 @@ pub fn settle(case: &Case<'_>, found: &Found) -> Option<Settled> {
 /// A reference went to another order between our look and our write. The receipt stands, by a
 /// decision that no serial order of the two would give: decide by what is true now, and correct it.
 fn decide_again(case: &Case<'_>, found: &Found, references: &Keys) -> Settled {
-    let taken: Vec<Taken> = payment_references::taken(references)
+    let stored = payment_references::taken(references);
+    if stored.len() < references.len() {
+        write_prevented("a payment reference");
+    }
+    let taken: Vec<Taken> = stored
         .into_iter()
         .filter(|(_, brought_by)| *brought_by != case.receipt)
         .map(|(taken, _)| taken)
@@ -160,18 +164,21 @@ fn supersede(case: &Case<'_>, found: &Found, held_by: Vec<i64>) {
 }
 
 fn situation<'a>(case: &'a Case<'_>, found: &'a Found, taken: &'a [Taken]) -> Situation<'a> {
-    let on_record = found.order().is_some_and(|order| {
-        // Where no held reference can tell that an exception is on record, ask.
-        let ask = matches!(found, Found::Contradiction(_))
-            || taken.iter().any(|taken| taken.order_id != order.order_id)
-            || (!taken.is_empty() && money_differs(case.event, order).is_some());
-        ask && exceptions::on_record(
+    let order = found.order();
+    // Where no held reference can tell that an exception is on record, ask.
+    let ask = matches!(found, Found::Contradiction(_))
+        || order.is_some_and(|order| {
+            taken.iter().any(|taken| taken.order_id != order.order_id)
+                || (!taken.is_empty() && money_differs(case.event, order).is_some())
+        });
+    let on_record = ask
+        && exceptions::on_record(
             case.tenant,
-            Uuid::from_bytes(order.order_id),
+            order.map(|order| Uuid::from_bytes(order.order_id)),
+            &case.source.gateway_name,
             &case.event.references,
             case.receipt,
-        )
-    });
+        );
     Situation { order: found.as_located(), taken, on_record, rules: &case.source.rules }
 }
 

@@ -3,6 +3,7 @@
 pub mod caller;
 pub mod error;
 pub mod invalidation;
+pub mod jsonb;
 pub mod moment;
 pub mod planning;
 pub mod statement;

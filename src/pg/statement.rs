@@ -9,16 +9,9 @@ use std::cell::Cell;
 use std::ffi::CString;
 use std::ptr;
 
-use pgrx::{FromDatum, IntoDatum, PgSqlErrorCode, Spi, pg_sys};
+use pgrx::{FromDatum, IntoDatum, PgSqlErrorCode, pg_sys};
 
 use crate::pg::error::raise;
-use crate::pg::planning::LargeTables;
-
-/// Connects to SPI for `work`. What is returned must own its data: SPI's memory ends with it.
-pub fn with_spi<R>(work: impl FnOnce() -> R) -> R {
-    let _planning = LargeTables::assumed();
-    Spi::connect(|_| work())
-}
 
 /// A statement, prepared on first use in each backend and kept.
 pub struct Statement {
@@ -33,7 +26,7 @@ impl Statement {
         Statement { text, argument_types, plan: Cell::new(ptr::null_mut()) }
     }
 
-    /// Runs it inside [`with_spi`]; errors of PostgreSQL go through unchanged.
+    /// Runs it inside [`as_owner`](crate::pg::caller::as_owner); errors of PostgreSQL go through unchanged.
     pub fn run(&self, arguments: &[Option<pg_sys::Datum>]) -> Rows {
         let (mut values, nulls) = self.parameters(arguments);
         // SAFETY: values and nulls have one entry per parameter, and live until the call returns.

@@ -169,7 +169,7 @@ macro_rules! record {
              INSERT INTO payment_idem.payment_references AS r (scope, gateway, kind, value, tenant, order_id, receipt, state) \
              SELECT e.scope, e.gateway, e.kind, e.value, $1, $7, receipt, $29 \
              FROM receipt, unnest($13, $14, $15, $16) AS e (scope, gateway, kind, value) \
-             ON CONFLICT (scope, gateway, kind, value) DO UPDATE SET state = excluded.state \
+             ON CONFLICT (scope, gateway, kind, value) DO UPDATE SET state = excluded.state, receipt = excluded.receipt \
              WHERE r.tenant = excluded.tenant AND r.order_id = excluded.order_id AND r.state = 'held' \
                AND excluded.state = 'applied' RETURNING 1) \
          SELECT (SELECT count(*) FROM receipt), (SELECT count(*) FROM refs)"

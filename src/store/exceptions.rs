@@ -7,17 +7,24 @@ use crate::pg::moment::Moment;
 use crate::pg::statement::{run, statement};
 use crate::store::event_receipts::references_to_json;
 
-statement!(
-    ON_RECORD,
-    "SELECT 1 FROM payment_idem.exceptions x \
-     JOIN payment_idem.event_receipts r ON r.tenant = x.tenant AND r.receipt = x.exception_id \
-     WHERE x.tenant = $1 AND x.order_id = $2 AND x.exception_id <> $4 \
-       AND EXISTS (SELECT FROM pg_catalog.jsonb_each_text(r.payment_refs) AS a \
-                   JOIN pg_catalog.jsonb_each_text($3) AS b \
-                   USING (key, value)) \
-     LIMIT 1",
-    [UUIDOID, UUIDOID, JSONBOID, INT8OID]
-);
+/// An earlier exception whose event shares a reference with $2: of the same gateway $3, or of a bank.
+macro_rules! on_record {
+    ($order:literal) => {
+        concat!(
+            "SELECT 1 FROM payment_idem.exceptions x \
+             JOIN payment_idem.event_receipts r ON r.tenant = x.tenant AND r.receipt = x.exception_id \
+             JOIN payment_idem.sources s ON s.tenant = x.tenant AND s.source = x.source \
+             WHERE x.tenant = $1 AND x.exception_id <> $4 AND ",
+            $order,
+            " AND EXISTS (SELECT FROM pg_catalog.jsonb_each_text(r.payment_refs) AS a \
+                           JOIN pg_catalog.jsonb_each_text($2) AS b USING (key, value) \
+                           WHERE s.gateway = $3 OR key = 'bank') \
+             LIMIT 1"
+        )
+    };
+}
+statement!(ON_RECORD_OF_ORDER, on_record!("x.order_id = $5"), [UUIDOID, JSONBOID, TEXTOID, INT8OID, UUIDOID]);
+statement!(ON_RECORD_OF_NO_ORDER, on_record!("x.order_id IS NULL"), [UUIDOID, JSONBOID, TEXTOID, INT8OID]);
 // Another amount for the same payment stays open: it is a contradiction, whichever came first.
 statement!(
     SUPERSEDE,
@@ -29,10 +36,21 @@ statement!(
     [UUIDOID, UUIDOID, INT8ARRAYOID, TIMESTAMPTZOID]
 );
 
-/// Whether another event of a payment that shares one of these references raised an exception about
-/// this order before.
-pub fn on_record(tenant: Uuid, order_id: Uuid, references: &[Reference], receipt: i64) -> bool {
-    !run!(ON_RECORD, tenant, order_id, references_to_json(references), receipt).is_empty()
+/// Whether another event of the same payment raised an exception about this order before, or about
+/// no order that could be named.
+pub fn on_record(
+    tenant: Uuid,
+    order_id: Option<Uuid>,
+    gateway: &str,
+    references: &[Reference],
+    receipt: i64,
+) -> bool {
+    let references = references_to_json(references);
+    let rows = match order_id {
+        Some(order_id) => run!(ON_RECORD_OF_ORDER, tenant, references, gateway, receipt, order_id),
+        None => run!(ON_RECORD_OF_NO_ORDER, tenant, references, gateway, receipt),
+    };
+    !rows.is_empty()
 }
 
 /// Closes the open exceptions that these events raised, now that their payment is booked after all.

@@ -1,6 +1,6 @@
 //! The tables: their statements, kept plans and typed rows. The only place that touches SPI.
 //!
-//! Every function here runs inside [`crate::pg::statement::with_spi`].
+//! Every function here runs inside [`crate::pg::caller::as_owner`].
 
 pub mod access;
 pub mod anomalies;

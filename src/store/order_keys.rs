@@ -2,6 +2,7 @@
 
 use pgrx::Uuid;
 
+use crate::pg::error::write_prevented;
 use crate::pg::statement::{run, statement};
 
 /// What kind of reference a key row stands for.
@@ -42,7 +43,10 @@ statement!(
 ///
 /// With an `owner`, claims an unowned gateway order id for that order. Returns who owns it now.
 pub fn meet(tenant: Uuid, kind: KeyKind, value: &str, owner: Option<Uuid>) -> Option<Uuid> {
-    run!(MEET, tenant, kind.as_str(), value, owner).first().and_then(|row| row.get(1))
+    match run!(MEET, tenant, kind.as_str(), value, owner).first() {
+        Some(row) => row.get(1),
+        None => write_prevented("an order key"),
+    }
 }
 
 /// The order that owns a gateway's order id.

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use pgrx::Uuid;
 
 use crate::domain::order::{Order, Status};
+use crate::pg::error::write_prevented;
 use crate::pg::moment::Moment;
 use crate::pg::statement::{Row, run, statement};
 
@@ -51,7 +52,7 @@ statement!(
     INSERT,
     "INSERT INTO payment_idem.orders (tenant, order_id, merchant_id, client_txn_id, amount_minor, currency, \
                                       gateway_order_id, expires_at, created_at, updated_at) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)",
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) RETURNING 1",
     [UUIDOID, UUIDOID, TEXTOID, TEXTOID, INT8OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID]
 );
 statement!(
@@ -59,7 +60,7 @@ statement!(
     "UPDATE payment_idem.orders \
      SET gateway_order_id = coalesce(gateway_order_id, $3), expires_at = coalesce(expires_at, $4), \
          version = version + 1, updated_at = $5 \
-     WHERE tenant = $1 AND order_id = $2",
+     WHERE tenant = $1 AND order_id = $2 RETURNING 1",
     [UUIDOID, UUIDOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID]
 );
 
@@ -116,7 +117,7 @@ pub fn keys_of_reference(tenant: Uuid, client_txn_id: &str) -> Vec<Uuid> {
 
 /// Inserts a new order; raises 23505 where the reference is taken.
 pub fn insert(tenant: Uuid, order: &NewOrder<'_>, now: Moment) {
-    run!(
+    let rows = run!(
         INSERT,
         tenant,
         order.order_id,
@@ -128,6 +129,9 @@ pub fn insert(tenant: Uuid, order: &NewOrder<'_>, now: Moment) {
         order.expires_at,
         now
     );
+    if rows.is_empty() {
+        write_prevented("an order");
+    }
 }
 
 /// Sets those facts that are not set yet; to be called under the order's lock.
@@ -138,7 +142,9 @@ pub fn fill_in(
     expires_at: Option<Moment>,
     now: Moment,
 ) {
-    run!(FILL_IN, tenant, order_id, gateway_order_id, expires_at, now);
+    if run!(FILL_IN, tenant, order_id, gateway_order_id, expires_at, now).is_empty() {
+        write_prevented("an order");
+    }
 }
 
 fn read(row: &Row<'_>) -> Stored {

@@ -5,12 +5,13 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use pgrx::{PgSqlErrorCode, Uuid, pg_sys};
+use pgrx::{PgSqlErrorCode, Uuid};
 
 use crate::domain::gateway::Gateway;
 use crate::domain::order::Rules;
 use crate::domain::outcome::HttpStatuses;
 use crate::domain::signature::Secret;
+use crate::pg::caller::Caller;
 use crate::pg::error::raise;
 use crate::pg::invalidation;
 use crate::pg::moment::Moment;
@@ -133,7 +134,7 @@ const MAX_KEPT: usize = 1024;
 
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
-    caller: pg_sys::Oid,
+    caller: Caller,
     tenant: [u8; 16],
     source: String,
 }
@@ -152,7 +153,7 @@ thread_local! {
 ///
 /// `allowed` is asked whether the caller may act for the tenant, whenever the source is not in
 /// memory; it raises where not. `None` where the tenant has no such source.
-pub fn get(caller: pg_sys::Oid, tenant: Uuid, source: &str, allowed: impl FnOnce()) -> Option<Rc<Source>> {
+pub fn get(caller: Caller, tenant: Uuid, source: &str, allowed: impl FnOnce()) -> Option<Rc<Source>> {
     let generation = invalidation::generation();
     let key = Key { caller, tenant: *tenant.as_bytes(), source: source.to_owned() };
     let kept = KEPT.with_borrow_mut(|kept| {
