@@ -8,6 +8,7 @@ use pgrx::{
 
 use crate::api::access::{Profile, require_all_tenants, require_secret, require_tenant};
 use crate::domain::identifier;
+use crate::domain::json::without_place;
 use crate::domain::signature::{MIN_SECRET_BYTES, Secret};
 use crate::pg::caller::as_owner;
 use crate::pg::error::{exists_differently, invalid, raise, required, sentence};
@@ -187,8 +188,8 @@ impl Options {
         if !json.starts_with('{') {
             invalid("options", "It is not a JSON object.", hint)
         }
-        let options: Options =
-            serde_json::from_str(json).unwrap_or_else(|fault| invalid("options", sentence(&fault), hint));
+        let options: Options = serde_json::from_str(json)
+            .unwrap_or_else(|fault| invalid("options", sentence(&without_place(&fault)), hint));
         if let Some(Err(fault)) = options.merchant_id.as_deref().map(identifier::check) {
             invalid("options", format!("merchant_id: {fault}"), hint)
         }

@@ -434,3 +434,10 @@ fn quote_or_backslash(bytes: &[u8]) -> usize {
     let in_rest = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
     words.len() * 8 + in_rest.unwrap_or(rest.len())
 }
+
+/// What serde_json says of a document, without the place: a `jsonb` has no lines.
+#[must_use]
+pub fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what).to_owned()
+}

@@ -111,6 +111,7 @@ fn existing(facts: &Facts<'_>, stored: Stored, now: Moment) -> Created {
     let locked = orders::lock(facts.tenant, order_id).expect("an order that was found is not deleted");
     if changed(facts.gateway_order_id, locked.order.gateway_order_id.as_deref())
         || (new_expiry && locked.expires_at.is_some() && locked.expires_at != facts.expires_at)
+        || (new_mobile && payloads::customer_mobile(facts.tenant, order_id).is_some())
     {
         serialization_failure("Another transaction filled in other facts of this order in this moment.")
     }

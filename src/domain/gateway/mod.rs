@@ -8,7 +8,7 @@ mod definition;
 use std::fmt;
 
 use super::identifier;
-use super::json::{Pointers, Slot};
+use super::json::{self, Pointers, Slot};
 use super::kind::Kind;
 use super::signature::{Encoding, Format, KeyEncoding, Scheme, Template, Undecodable};
 use definition as written;
@@ -48,8 +48,9 @@ impl Gateway {
     /// [`DefinitionFault`] when `json` is not a definition, or one that could never work or would
     /// trust what is not signed.
     pub fn from_json(json: &str) -> Result<Self, DefinitionFault> {
-        let definition: written::Definition = serde_json::from_str(json)
-            .map_err(|error| DefinitionFault(format!("not a gateway definition: {error}")))?;
+        let definition: written::Definition = serde_json::from_str(json).map_err(|error| {
+            DefinitionFault(format!("not a gateway definition: {}", json::without_place(&error)))
+        })?;
         Ok(Self {
             description: definition.description,
             scheme: compile_scheme(definition.verify)?,

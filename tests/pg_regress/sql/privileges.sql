@@ -29,11 +29,13 @@ WHERE typnamespace = 'payment_idem'::regnamespace AND grantee = 0
   AND typcategory <> 'A' AND coalesce(c.relkind, 'c') = 'c' -- arrays and row types follow theirs
 ORDER BY 1, 2, 3;
 
--- Functions that run as their owner fix their search_path, with pg_temp last.
-SELECT oid::regprocedure AS definer, proconfig FROM pg_proc
-WHERE pronamespace = 'payment_idem'::regnamespace AND prosecdef
-  AND NOT coalesce(proconfig @> ARRAY['search_path=pg_catalog, payment_idem, pg_temp'], false) ORDER BY 1;
-SELECT count(*) > 5 AS there_are_some FROM pg_proc WHERE pronamespace = 'payment_idem'::regnamespace AND prosecdef;
+-- Functions that act as the owner fix their search_path, with pg_temp last.
+CREATE VIEW t.acting_as_owner AS
+SELECT oid::regprocedure AS routine, proconfig FROM pg_proc
+WHERE pronamespace = 'payment_idem'::regnamespace AND (prosecdef OR probin IS NOT NULL) AND prorettype <> 'trigger'::regtype;
+SELECT * FROM t.acting_as_owner
+WHERE NOT coalesce(proconfig @> ARRAY['search_path=pg_catalog, payment_idem, pg_temp'], false) ORDER BY 1;
+SELECT count(*) > 5 AS there_are_some FROM t.acting_as_owner;
 
 -- A role with nothing is refused everywhere: every relation, every routine.
 CREATE ROLE regress_nobody NOLOGIN;
@@ -234,4 +236,45 @@ SET client_min_messages = warning;
 DROP SCHEMA evil CASCADE;
 DROP OWNED BY regress_app, regress_nobody, regress_group;
 DROP ROLE regress_app, regress_nobody, regress_group;
+SELECT * FROM payment_idem.check_invariants();
+
+\echo P10: the role that counts is the immediate caller, whoever the session is
+SELECT payment_idem.create_tenant('victim', '10101010-0000-4000-8000-000000000001') IS NOT NULL AS made;
+SELECT payment_idem.create_source('10101010-0000-4000-8000-000000000001', 'default', 'generic');
+CREATE ROLE regress_mallory NOLOGIN;
+GRANT USAGE ON SCHEMA payment_idem, t TO regress_mallory;
+GRANT EXECUTE ON FUNCTION payment_idem.add_secret TO regress_mallory;
+CREATE SCHEMA mallory AUTHORIZATION regress_mallory;
+SET ROLE regress_mallory;
+CREATE FUNCTION mallory.steal(i integer) RETURNS integer LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog AS $$
+BEGIN
+    IF i = 1 THEN
+        BEGIN
+            PERFORM payment_idem.add_secret('10101010-0000-4000-8000-000000000001', 'default', 'forged-secret');
+        EXCEPTION WHEN insufficient_privilege THEN
+            RAISE NOTICE 'refused: %', SQLERRM;
+        END;
+    END IF;
+    RETURN i;
+END $$;
+CREATE FUNCTION mallory.trap() RETURNS integer LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog
+    AS 'SELECT mallory.steal(1)';
+CREATE MATERIALIZED VIEW mallory.view AS SELECT mallory.steal(1) WITH NO DATA;
+RESET ROLE;
+-- As the superuser: what PostgreSQL runs on mallory's behalf stays mallory's.
+SET client_min_messages = notice;
+REFRESH MATERIALIZED VIEW mallory.view;
+SELECT mallory.trap();
+SET client_min_messages = warning;
+SELECT count(*) AS forged FROM payment_idem.signing_secrets WHERE tenant = '10101010-0000-4000-8000-000000000001';
+-- The other way round, a SECURITY DEFINER function of a role that may act lends just that call.
+CREATE FUNCTION t.lend() RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog
+    AS $$ SELECT payment_idem.add_secret('10101010-0000-4000-8000-000000000001', 'default', 'honest-secret') > 0 $$;
+SET ROLE regress_mallory;
+SELECT t.lend() AS lent;
+RESET ROLE;
+DROP SCHEMA mallory CASCADE;
+REVOKE ALL ON FUNCTION payment_idem.add_secret FROM regress_mallory;
+REVOKE ALL ON SCHEMA payment_idem, t FROM regress_mallory;
+DROP ROLE regress_mallory;
 SELECT * FROM payment_idem.check_invariants();
