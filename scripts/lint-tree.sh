@@ -49,7 +49,23 @@ all_scheduled() { # all_scheduled SCHEDULE FILE...: a file that is in no schedul
   diff <(basename -a "${@%.*}" | sort) <(sed -n 's/^test: *//p' "$schedule" | xargs -n1 | sort)
 }
 
+arrows_point_down() { # api -> flow -> store -> pg, and statements in the store only
+  none 'crate::(api|flow|store)\b' src/pg && none 'crate::(api|flow)\b' src/store && none 'crate::api\b' src/flow &&
+    none '\bstatement!\(' src/api src/flow
+}
+
+every_promise_named() { # the promises that have behaviour, each named in the comments of a test
+  local promise
+  for promise in P1 P2 P3 P4 P5 P6 P7 P8 P9 P10 P11; do
+    none "(--|#|//|\"\"\").*\b$promise\b" tests src/tests >/dev/null || continue
+    echo "no test names promise $promise"
+    return 1
+  done
+}
+
 check 'the domain stands alone' domain_alone
+check 'arrows point down' arrows_point_down
+check 'every promise is named by a test' every_promise_named
 check 'no gateway is named in code' no_gateway_in_code
 check 'no path of a machine' no_machine_path
 check 'no weakened test' no_weak_test

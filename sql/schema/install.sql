@@ -14,10 +14,12 @@ END $$;
 
 DO $$
 BEGIN
-    -- A schema that somebody else prepared could hold functions that ours would call as their owner.
+    -- A schema that somebody else prepared could hold functions that ours would call as their owner. One that a
+    -- superuser owns is what a restored dump makes.
     IF EXISTS (SELECT FROM pg_catalog.pg_namespace n
                WHERE n.nspname = 'payment_idem'
-                 AND (n.nspowner <> (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = current_user)
+                 AND (NOT EXISTS (SELECT FROM pg_catalog.pg_roles r
+                                  WHERE r.oid = n.nspowner AND (r.rolsuper OR r.rolname = current_user))
                       OR EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.relnamespace = n.oid)
                       OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.pronamespace = n.oid)
                       OR EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oprnamespace = n.oid)

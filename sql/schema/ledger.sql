@@ -22,7 +22,7 @@ CREATE TABLE payment_idem.transactions (
     CHECK ((seq = 1) = (prev_hash IS NULL))
 ) PARTITION BY RANGE (created_at);
 COMMENT ON TABLE payment_idem.transactions IS
-    'The ledger: one line per applied event, never changed, chained per order by SHA-256. Keys live on each partition: (tenant, receipt, kind) and (tenant, order_id, seq).';
+    'The ledger: one line per applied event, never changed, chained per order by SHA-256. Keys live on each partition: (tenant, receipt, kind) and (order_id, tenant, seq).';
 COMMENT ON COLUMN payment_idem.transactions.tenant IS 'The tenant.';
 COMMENT ON COLUMN payment_idem.transactions.receipt IS 'The number of the event that it books.';
 COMMENT ON COLUMN payment_idem.transactions.kind IS 'The normalised kind of that event.';

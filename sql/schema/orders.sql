@@ -65,7 +65,7 @@ COMMENT ON COLUMN payment_idem.orders.status IS 'Where the order stands.';
 COMMENT ON COLUMN payment_idem.orders.paid_minor IS 'What was booked as paid, in minor units.';
 COMMENT ON COLUMN payment_idem.orders.refunded_minor IS 'What was booked as refunded, in minor units.';
 COMMENT ON COLUMN payment_idem.orders.disputed_minor IS 'What is under dispute, in minor units.';
-COMMENT ON COLUMN payment_idem.orders.version IS 'Raised by every write under the order''s lock.';
+COMMENT ON COLUMN payment_idem.orders.version IS 'Raised by every change of the row.';
 COMMENT ON COLUMN payment_idem.orders.ledger_seq IS 'The seq of its last ledger line; 0 where there is none.';
 COMMENT ON COLUMN payment_idem.orders.ledger_head IS 'The hash of its last ledger line, the head of the chain.';
 COMMENT ON COLUMN payment_idem.orders.outbox_seq IS 'The seq of its last outbox row; 0 where there is none.';

@@ -90,7 +90,7 @@ COMMENT ON COLUMN payment_idem.payment_references.kind IS 'payment, bank, refund
 COMMENT ON COLUMN payment_idem.payment_references.value IS 'The reference itself.';
 COMMENT ON COLUMN payment_idem.payment_references.tenant IS 'The tenant of the order.';
 COMMENT ON COLUMN payment_idem.payment_references.order_id IS 'The order it belongs to.';
-COMMENT ON COLUMN payment_idem.payment_references.receipt IS 'The event that brought it first.';
+COMMENT ON COLUMN payment_idem.payment_references.receipt IS 'The event that brought it into its state.';
 COMMENT ON COLUMN payment_idem.payment_references.state IS 'applied: its money is booked; held: it waits in an exception.';
 
 -- Instead of a foreign key, under which every event would share-lock the row of its source.

@@ -26,7 +26,7 @@ COMMENT ON COLUMN payment_idem.sources.live_mode IS
 COMMENT ON COLUMN payment_idem.sources.id_signed IS
     'Whether the event id is under the signature; NULL: as the definition says.';
 COMMENT ON COLUMN payment_idem.sources.max_payload_bytes IS 'A longer body is rejected as too_large.';
-COMMENT ON COLUMN payment_idem.sources.keep_payload IS 'Whether the raw bytes are kept in payloads as evidence.';
+COMMENT ON COLUMN payment_idem.sources.keep_payload IS 'Whether the raw bytes and the payer''s handle are kept in payloads as evidence.';
 COMMENT ON COLUMN payment_idem.sources.tolerance_s IS
     'Seconds that a signed timestamp may lie in the past or future; NULL: as the definition says.';
 COMMENT ON COLUMN payment_idem.sources.http_status IS
@@ -37,7 +37,7 @@ CREATE TABLE payment_idem.signing_secrets (
     secret_id   bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tenant      uuid        NOT NULL,
     source      text        COLLATE "C" NOT NULL,
-    kind        text        COLLATE "C" NOT NULL DEFAULT 'shared' CHECK (kind IN ('shared', 'public_key')),
+    kind        text        COLLATE "C" NOT NULL DEFAULT 'shared' CHECK (kind = 'shared'),
     secret      text        COLLATE "C" NOT NULL CHECK (octet_length(secret) >= 8 AND btrim(secret) <> ''),
     valid_from  timestamptz NOT NULL DEFAULT clock_timestamp(),
     valid_until timestamptz,
@@ -49,7 +49,7 @@ COMMENT ON TABLE payment_idem.signing_secrets IS
 COMMENT ON COLUMN payment_idem.signing_secrets.secret_id IS 'Key, as add_secret returned it.';
 COMMENT ON COLUMN payment_idem.signing_secrets.tenant IS 'The source''s tenant.';
 COMMENT ON COLUMN payment_idem.signing_secrets.source IS 'The source that it verifies.';
-COMMENT ON COLUMN payment_idem.signing_secrets.kind IS 'shared (a MAC key) or public_key.';
+COMMENT ON COLUMN payment_idem.signing_secrets.kind IS 'shared: a MAC key; no other kind yet.';
 COMMENT ON COLUMN payment_idem.signing_secrets.secret IS 'The secret as the gateway''s dashboard shows it. Never logged or returned.';
 COMMENT ON COLUMN payment_idem.signing_secrets.valid_from IS 'Valid from this moment.';
 COMMENT ON COLUMN payment_idem.signing_secrets.valid_until IS 'Not valid at or after this moment; NULL: until retired.';

@@ -6,7 +6,7 @@ CREATE TABLE payment_idem.tenants (
     bank_reference_scope text        COLLATE "C" NOT NULL DEFAULT 'tenant'
                                      CHECK (bank_reference_scope IN ('tenant', 'database')),
     late_payment         text        COLLATE "C" NOT NULL DEFAULT 'complete'
-                                     CHECK (late_payment IN ('complete', 'exception')),
+                                     CHECK (late_payment = 'complete'),
     created_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- The nil uuid is the owner of shipped defaults and of database-wide references.
     CHECK (tenant <> '00000000-0000-0000-0000-000000000000')
@@ -17,7 +17,7 @@ COMMENT ON COLUMN payment_idem.tenants.name IS 'A name for people.';
 COMMENT ON COLUMN payment_idem.tenants.bank_reference_scope IS
     'Where a bank reference (UTR, RRN) must be unique: inside the tenant, or across the database where one owner runs it all.';
 COMMENT ON COLUMN payment_idem.tenants.late_payment IS
-    'What a payment does to an EXPIRED order: complete it, or raise an exception.';
+    'What a payment does to an EXPIRED order: it completes it; no other policy yet.';
 COMMENT ON COLUMN payment_idem.tenants.created_at IS 'When the tenant was made.';
 
 CREATE TABLE payment_idem.role_grants (

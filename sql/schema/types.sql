@@ -42,7 +42,7 @@ COMMENT ON COLUMN payment_idem.ingest_result.transaction_id IS
 COMMENT ON COLUMN payment_idem.ingest_result.exception_id IS
     'The number of the exception (equal to the receipt number); NULL where there is none.';
 COMMENT ON COLUMN payment_idem.ingest_result.payload_sha256 IS
-    'SHA-256 of the exact bytes given in this call, in lower-case hex.';
+    'SHA-256 of the exact bytes given in this call, in lower-case hex; NULL where they are too many to be looked at.';
 COMMENT ON COLUMN payment_idem.ingest_result.first_outcome IS
     'The outcome of the first delivery of this event.';
 COMMENT ON COLUMN payment_idem.ingest_result.first_received_at IS

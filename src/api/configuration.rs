@@ -46,7 +46,7 @@ fn create_tenant(name: Option<&str>, tenant: Option<Uuid>) -> Uuid {
                 )
             }
         }
-        tenants::ensure_partitions();
+        tenants::make_first_partitions();
     });
     tenant
 }

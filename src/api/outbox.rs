@@ -60,7 +60,8 @@ fn claim(
             "Claim what one worker does in one lease.",
         )
     }
-    if !(SECOND_US..=MAX_LEASE_US).contains(&lease.as_micros()) {
+    // A month has no fixed length: no number of them is between the two.
+    if lease.months() != 0 || !(SECOND_US..=MAX_LEASE_US).contains(&lease.as_micros()) {
         invalid(
             "lease",
             "It is not between 1 second and 24 hours.",
@@ -110,7 +111,7 @@ fn ack(lease_token: Option<Uuid>) -> bool {
 fn nack(lease_token: Option<Uuid>, error: Option<&str>, retry_after: Option<Interval>) -> bool {
     let lease_token = required(lease_token, "lease_token");
     if let Some(retry_after) = &retry_after
-        && !(0..=MAX_RETRY_AFTER_US).contains(&retry_after.as_micros())
+        && (retry_after.months() != 0 || !(0..=MAX_RETRY_AFTER_US).contains(&retry_after.as_micros()))
     {
         invalid(
             "retry_after",

@@ -130,7 +130,7 @@ fn decide_payment(event: &Event, order: &Order, situation: &Situation<'_>) -> De
     if situation.taken.iter().any(|taken| taken.order_id != order.order_id) {
         return raise_once(Reason::ReferenceReused, Some(order), situation);
     }
-    let booked = situation.taken.iter().any(|taken| taken.state == ReferenceState::Applied);
+    let booked = is_booked(order, situation.taken);
     if !booked && order.paid_minor > 0 {
         return raise_once(Reason::SecondPayment, Some(order), situation);
     }
@@ -151,6 +151,12 @@ fn decide_payment(event: &Event, order: &Order, situation: &Situation<'_>) -> De
         }),
         None => raise_once(Reason::TransitionNotAllowed, Some(order), situation),
     }
+}
+
+/// Whether the payment whose references are taken so is booked on this order, and on no other.
+pub fn is_booked(order: &Order, taken: &[Taken]) -> bool {
+    taken.iter().all(|taken| taken.order_id == order.order_id)
+        && taken.iter().any(|taken| taken.state == ReferenceState::Applied)
 }
 
 /// How the event's money is not what the order asks for; a missing currency never matches.

@@ -93,7 +93,7 @@ words! {
         NoActiveSecret = "no_active_secret",
         /// The event id breaks the rule for identifiers.
         EventIdMalformed = "event_id_malformed",
-        /// The body or the headers are longer than allowed.
+        /// The body is longer than allowed.
         TooLarge = "too_large",
         /// The event id given is not the one in the signed body.
         EventIdMismatch = "event_id_mismatch",

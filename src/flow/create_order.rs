@@ -108,7 +108,7 @@ fn existing(facts: &Facts<'_>, stored: Stored, now: Moment) -> Created {
     if new_gateway_order && let Some(owner) = claim_gateway_order(facts, order_id) {
         return answer("conflict", facts.tenant, owner);
     }
-    let locked = orders::lock(facts.tenant, order_id).expect("an order that was found is not deleted");
+    let locked = orders::lock(facts.tenant, order_id).unwrap_or_else(deleted_meanwhile);
     if changed(facts.gateway_order_id, locked.order.gateway_order_id.as_deref())
         || (new_expiry && locked.expires_at.is_some() && locked.expires_at != facts.expires_at)
         || (new_mobile && payloads::customer_mobile(facts.tenant, order_id).is_some())
@@ -177,8 +177,12 @@ fn settle_one(facts: &Facts<'_>, order_id: Uuid, source: &Source, parked: &Parke
 }
 
 fn answer(outcome: &'static str, tenant: Uuid, order_id: Uuid) -> Created {
-    let status = orders::status(tenant, order_id).expect("the order was just written or found");
+    let status = orders::status(tenant, order_id).unwrap_or_else(deleted_meanwhile);
     Created { outcome, order_id, status }
+}
+
+fn deleted_meanwhile<T>() -> T {
+    serialization_failure("Another transaction deleted the order in this moment.")
 }
 
 /// UUIDv7 (RFC 9562): orders made together lie together in every index.

@@ -50,8 +50,8 @@ pub struct Answer {
     pub transaction_id: Option<i64>,
     /// The number of the exception.
     pub exception_id: Option<i64>,
-    /// SHA-256 of the bytes given.
-    pub payload_sha256: [u8; 32],
+    /// SHA-256 of the bytes given; `None` where they are too many to be looked at.
+    pub payload_sha256: Option<[u8; 32]>,
     /// The outcome of the first delivery.
     pub first_outcome: Option<String>,
     /// When that was.
@@ -60,6 +60,9 @@ pub struct Answer {
 
 /// Takes in one delivery. Writes nothing before the signature holds.
 pub fn ingest(source: &Source, request: &Request<'_>) -> Answer {
+    if request.payload.len() > source.max_payload_bytes {
+        return rejected(source, Reason::TooLarge, request.event_id, None);
+    }
     let call = Call { source, request, now: Moment::now(), sha256: signature::digest(request.payload) };
     if let Err(reason) = call.authenticate() {
         return call.rejected(reason, request.event_id);
@@ -87,12 +90,12 @@ pub fn ingest(source: &Source, request: &Request<'_>) -> Answer {
     let event_id = signed_id.or(request.event_id);
     let find = || event_receipts::find(request.tenant, &source.name, &identity.text);
     let answer = match find() {
-        Some(known) => call.again(&identity, known, &read),
+        Some(known) => call.again(&identity, known),
         None => call.first(&identity, event_id, &read),
     };
     // A rival was first: it has committed by now, and is seen by a new statement.
     answer
-        .or_else(|| find().and_then(|known| call.again(&identity, known, &read)))
+        .or_else(|| find().and_then(|known| call.again(&identity, known)))
         .unwrap_or_else(|| write_prevented("a receipt"))
 }
 
@@ -102,13 +105,16 @@ struct Identity {
     text: String,
 }
 
+/// Marks an identity that is a digest; an event id that begins so is none, and goes by its digest too.
+const DIGEST_PREFIX: &str = "sha256:";
+
 impl Identity {
     /// The signed id or, where none is signed or readable, the digest: an id that anybody could
     /// have written must not stand in the way of the true event.
     fn of(signed_id: Option<&str>, sha256: &[u8; 32]) -> Self {
-        match signed_id {
+        match signed_id.filter(|id| !id.starts_with(DIGEST_PREFIX)) {
             Some(id) => Identity { kind: "event_id", text: id.to_owned() },
-            None => Identity { kind: "digest", text: format!("sha256:{}", hex::encode(sha256)) },
+            None => Identity { kind: "digest", text: format!("{DIGEST_PREFIX}{}", hex::encode(sha256)) },
         }
     }
 }
@@ -123,9 +129,6 @@ struct Call<'a> {
 impl Call<'_> {
     fn authenticate(&self) -> Result<(), Reason> {
         let request = self.request;
-        if request.payload.len() > self.source.max_payload_bytes {
-            return Err(Reason::TooLarge);
-        }
         if request.event_id.is_some_and(|id| identifier::check(id).is_err()) {
             return Err(Reason::EventIdMalformed);
         }
@@ -217,17 +220,19 @@ impl Call<'_> {
     }
 
     /// A delivery of an event that is known; `None` where a parked one was settled by a rival.
-    fn again(&self, identity: &Identity, known: Known, read: &Result<Event, Unreadable>) -> Option<Answer> {
+    fn again(&self, identity: &Identity, known: Known) -> Option<Answer> {
         if known.payload_sha256 != self.sha256 {
             return Some(self.conflict(identity, &known));
         }
-        if known.outcome == Outcome::Parked.as_str()
-            && let Ok(event) = read
-        {
-            let found = locate(self.request.tenant, self.source, event);
+        if known.outcome == Outcome::Parked.as_str() {
+            // As it was read then: create_order would settle the same facts.
+            let tenant = self.request.tenant;
+            let parked = event_receipts::parked_by_identity(tenant, &self.source.name, &identity.text)?;
+            let found = locate(tenant, self.source, &parked.event);
             if !matches!(found, Found::Unknown) {
                 let event_id = known.event_id.as_deref();
-                let settled = settle(&self.case(identity, known.receipt, event_id, event, None), &found)?;
+                let case = self.case(identity, known.receipt, event_id, &parked.event, None);
+                let settled = settle(&case, &found)?;
                 return Some(self.settled(known.receipt, event_id, &settled, Some(&known)));
             }
         }
@@ -321,19 +326,7 @@ impl Call<'_> {
     }
 
     fn rejected(&self, reason: Reason, event_id: Option<&str>) -> Answer {
-        Answer {
-            outcome: Outcome::Rejected,
-            reason: Some(reason.as_str().to_owned()),
-            http_status: self.source.http_statuses.get(Outcome::Rejected, Some(reason)),
-            event_id: event_id.map(str::to_owned),
-            order_id: None,
-            order_status: None,
-            transaction_id: None,
-            exception_id: None,
-            payload_sha256: self.sha256,
-            first_outcome: None,
-            first_received_at: None,
-        }
+        rejected(self.source, reason, event_id, Some(self.sha256))
     }
 
     /// The answer for an event that was settled in this call.
@@ -355,7 +348,7 @@ impl Call<'_> {
             order_status: settled.order_status.map(|status| status.as_str().to_owned()),
             transaction_id: (settled.outcome == Outcome::Applied).then_some(number),
             exception_id: (settled.outcome == Outcome::Exception).then_some(number),
-            payload_sha256: self.sha256,
+            payload_sha256: Some(self.sha256),
             first_outcome: Some(first_outcome),
             first_received_at: Some(known.map_or(self.now, |known| known.received_at)),
         }
@@ -373,9 +366,30 @@ impl Call<'_> {
             order_status: known.order_status,
             transaction_id: (known.outcome == Outcome::Applied.as_str()).then_some(known.receipt),
             exception_id: (known.outcome == Outcome::Exception.as_str()).then_some(known.receipt),
-            payload_sha256: self.sha256,
+            payload_sha256: Some(self.sha256),
             first_outcome: Some(known.first_outcome),
             first_received_at: Some(known.received_at),
         }
+    }
+}
+
+fn rejected(
+    source: &Source,
+    reason: Reason,
+    event_id: Option<&str>,
+    payload_sha256: Option<[u8; 32]>,
+) -> Answer {
+    Answer {
+        outcome: Outcome::Rejected,
+        reason: Some(reason.as_str().to_owned()),
+        http_status: source.http_statuses.get(Outcome::Rejected, Some(reason)),
+        event_id: event_id.map(str::to_owned),
+        order_id: None,
+        order_status: None,
+        transaction_id: None,
+        exception_id: None,
+        payload_sha256,
+        first_outcome: None,
+        first_received_at: None,
     }
 }

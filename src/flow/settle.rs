@@ -3,7 +3,7 @@
 use pgrx::Uuid;
 
 use crate::domain::decision::{
-    Decision, Move, ReferenceState, Situation, Taken, claims_references, decide, money_differs,
+    Decision, Move, ReferenceState, Situation, Taken, claims_references, decide, is_booked, money_differs,
 };
 use crate::domain::event::Event;
 use crate::domain::gateway::BANK_REFERENCE_KIND;
@@ -70,7 +70,7 @@ pub fn settle(case: &Case<'_>, found: &Found) -> Option<Settled> {
     let settled = outcome_of(&decision, found);
     let receipt = receipt(case, found, &settled);
     let none = Keys::default();
-    let booked = taken.iter().any(|taken| taken.state == ReferenceState::Applied);
+    let booked = found.order().is_some_and(|order| is_booked(order, &taken));
     let written = match &decision {
         Decision::Apply(to) => {
             let order = found.order().expect("only a known order moves");

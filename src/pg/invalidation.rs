@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::sync::Once;
 
-use pgrx::pg_sys;
+use pgrx::{pg_guard, pg_sys};
 
 thread_local! {
     static GENERATION: Cell<u64> = const { Cell::new(0) };
@@ -35,6 +35,7 @@ pub fn generation() -> u64 {
 
 /// From now on, a change of these relations raises the generation.
 pub fn watch(relations: impl IntoIterator<Item = pg_sys::Oid>) {
+    let relations: Vec<pg_sys::Oid> = relations.into_iter().collect(); // reading them may bring news itself
     WATCHED.with_borrow_mut(|watched| watched.extend(relations));
 }
 
@@ -48,13 +49,15 @@ fn next_generation() {
     GENERATION.set(GENERATION.get() + 1);
 }
 
-unsafe extern "C-unwind" fn relation_changed(_: pg_sys::Datum, relation: pg_sys::Oid) {
+#[pg_guard]
+unsafe extern "C-unwind" fn relation_changed(_nothing: pg_sys::Datum, relation: pg_sys::Oid) {
     // The invalid oid means "everything".
     if relation == pg_sys::InvalidOid || WATCHED.with_borrow(|watched| watched.contains(&relation)) {
         next_generation();
     }
 }
 
-unsafe extern "C-unwind" fn role_changed(_: pg_sys::Datum, _: i32, _: u32) {
+#[pg_guard]
+unsafe extern "C-unwind" fn role_changed(_nothing: pg_sys::Datum, _cache: i32, _hash: u32) {
     next_generation();
 }

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::sync::Once;
 
-use pgrx::pg_sys;
+use pgrx::{pg_guard, pg_sys};
 
 /// What a table of ours counts as at least while our statements are planned: rows, and pages of
 /// the table and of each index. Large enough that a look-up by a whole key is always the cheapest.
@@ -23,6 +23,7 @@ thread_local! {
 /// runs meanwhile are, too, as far as they read our tables.
 pub struct LargeTables {
     was_active: bool,
+    jit_was_enabled: bool,
 }
 
 impl LargeTables {
@@ -36,16 +37,27 @@ impl LargeTables {
                 pg_sys::get_relation_info_hook = Some(raise_sizes);
             }
         });
-        LargeTables { was_active: ACTIVE.replace(true) }
+        // Costs of large tables would ask for machine code, which is compiled anew at each execution.
+        // SAFETY: a variable of this process, read by the planner only, and put back on drop.
+        let jit_was_enabled = unsafe {
+            let was_enabled = pg_sys::jit_enabled;
+            pg_sys::jit_enabled = false;
+            was_enabled
+        };
+        LargeTables { was_active: ACTIVE.replace(true), jit_was_enabled }
     }
 }
 
 impl Drop for LargeTables {
     fn drop(&mut self) {
-        ACTIVE.set(self.was_active); // also while an error unwinds
+        // Also while an error unwinds.
+        ACTIVE.set(self.was_active);
+        // SAFETY: as above.
+        unsafe { pg_sys::jit_enabled = self.jit_was_enabled }
     }
 }
 
+#[pg_guard]
 unsafe extern "C-unwind" fn raise_sizes(
     root: *mut pg_sys::PlannerInfo,
     relation: pg_sys::Oid,

@@ -9,9 +9,10 @@ use std::cell::Cell;
 use std::ffi::CString;
 use std::ptr;
 
-use pgrx::{FromDatum, IntoDatum, PgSqlErrorCode, pg_sys};
+use pgrx::{FromDatum, IntoDatum, JsonB, PgSqlErrorCode, Uuid, pg_sys};
 
 use crate::pg::error::raise;
+use crate::pg::moment::Moment;
 
 /// A statement, prepared on first use in each backend and kept.
 pub struct Statement {
@@ -149,8 +150,8 @@ pub struct Row<'rows> {
 }
 
 impl Row<'_> {
-    /// The value of a column, counted from 1; `None` for NULL. `T` must own its data.
-    pub fn get<T: FromDatum>(&self, column: i32) -> Option<T> {
+    /// The value of a column, counted from 1; `None` for NULL.
+    pub fn get<T: Owned>(&self, column: i32) -> Option<T> {
         let mut is_null = false;
         // SAFETY: the row exists; SPI answers an unknown column with NULL.
         unsafe {
@@ -162,10 +163,24 @@ impl Row<'_> {
     }
 
     /// The value of a column that is never NULL.
-    pub fn value<T: FromDatum>(&self, column: i32) -> T {
+    pub fn value<T: Owned>(&self, column: i32) -> T {
         self.get(column).unwrap_or_else(|| panic!("column {column} of a statement of ours is NULL"))
     }
 }
+
+/// A value that owns its data, and so outlives the rows that it was read from.
+pub trait Owned: FromDatum {}
+
+impl Owned for bool {}
+impl Owned for i16 {}
+impl Owned for i32 {}
+impl Owned for i64 {}
+impl Owned for String {}
+impl Owned for Vec<u8> {}
+impl Owned for JsonB {}
+impl Owned for Moment {}
+impl Owned for Uuid {}
+impl Owned for pg_sys::Oid {}
 
 /// A value as the argument of a statement.
 pub fn arg(value: impl IntoDatum) -> Option<pg_sys::Datum> {

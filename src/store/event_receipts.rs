@@ -45,6 +45,8 @@ statement!(
     [UUIDOID, TEXTOID]
 );
 
+statement!(PARKED_BY_IDENTITY, select_parked!("source = $2 AND identity = $3"), [UUIDOID, TEXTOID, TEXTOID]);
+
 /// What is known of an event that came before.
 #[derive(Clone)]
 pub struct Known {
@@ -113,6 +115,11 @@ pub fn parked_by_reference(tenant: Uuid, order_reference: &str) -> Vec<Parked> {
 /// The events that wait for an order under this gateway order id, in order of arrival.
 pub fn parked_by_gateway_order(tenant: Uuid, gateway_order_id: &str) -> Vec<Parked> {
     run!(PARKED_BY_GATEWAY_ORDER, tenant, gateway_order_id).iter().map(|row| parked(&row)).collect()
+}
+
+/// The parked event with this identity.
+pub fn parked_by_identity(tenant: Uuid, source: &str, identity: &str) -> Option<Parked> {
+    run!(PARKED_BY_IDENTITY, tenant, source, identity).first().map(|row| parked(&row))
 }
 
 /// Payment references as a JSON object {kind: value}; `None` where there are none.

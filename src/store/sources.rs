@@ -15,7 +15,7 @@ use crate::pg::caller::Caller;
 use crate::pg::error::raise;
 use crate::pg::invalidation;
 use crate::pg::moment::Moment;
-use crate::pg::statement::{run, run_latest, statement};
+use crate::pg::statement::{arg, run_latest, statement};
 use crate::store::{signing_secrets, transition_rules};
 
 /// A source, ready for use: its definition compiled, its secrets keyed.
@@ -70,21 +70,22 @@ statement!(
 );
 statement!(
     CONFIGURATION,
-    "SELECT c.oid FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid \
+    "SELECT t.tgrelid FROM pg_catalog.pg_trigger t \
      WHERE t.tgfoid = pg_catalog.to_regprocedure('payment_idem.configuration_changed()')",
     []
 );
-// The same call again changes nothing; other facts leave no row.
 statement!(
     CREATE,
-    "WITH made AS ( \
-         INSERT INTO payment_idem.sources (tenant, source, gateway, merchant_id, live_mode, id_signed, \
-                                           max_payload_bytes, keep_payload, tolerance_s, http_status) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::jsonb) \
-         ON CONFLICT (tenant, source) DO NOTHING RETURNING 1) \
-     SELECT 1 FROM made \
-     UNION ALL \
-     SELECT 1 FROM payment_idem.sources s \
+    "INSERT INTO payment_idem.sources (tenant, source, gateway, merchant_id, live_mode, id_signed, max_payload_bytes, \
+                                       keep_payload, tolerance_s, http_status) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::jsonb) \
+     ON CONFLICT (tenant, source) DO NOTHING RETURNING 1",
+    [UUIDOID, TEXTOID, TEXTOID, TEXTOID, BOOLOID, BOOLOID, INT4OID, BOOLOID, INT4OID, TEXTOID]
+);
+// A statement of its own: a rival that the one above waited for is seen only by a new one.
+statement!(
+    IS_SAME,
+    "SELECT 1 FROM payment_idem.sources s \
      WHERE s.tenant = $1 AND s.source = $2 AND s.gateway = $3 \
        AND (s.merchant_id, s.id_signed, s.tolerance_s) IS NOT DISTINCT FROM ($4, $6, $9) \
        AND (s.live_mode, s.max_payload_bytes, s.keep_payload, s.http_status) = ($5, $7, $8, $10::jsonb)",
@@ -113,20 +114,20 @@ pub struct NewSource<'a> {
 
 /// Makes the source, or finds it as it is to be; `false` where it exists with other facts.
 pub fn create(tenant: Uuid, source: &str, facts: &NewSource<'_>) -> bool {
-    let found = run!(
-        CREATE,
-        tenant,
-        source,
-        facts.gateway,
-        facts.merchant_id,
-        facts.live_mode,
-        facts.id_signed,
-        facts.max_payload_bytes,
-        facts.keep_payload,
-        facts.tolerance_s,
-        facts.http_status.as_str()
-    );
-    !found.is_empty()
+    let arguments = [
+        arg(tenant),
+        arg(source),
+        arg(facts.gateway),
+        arg(facts.merchant_id),
+        arg(facts.live_mode),
+        arg(facts.id_signed),
+        arg(facts.max_payload_bytes),
+        arg(facts.keep_payload),
+        arg(facts.tolerance_s),
+        arg(facts.http_status.as_str()),
+    ];
+    let made = CREATE.with(|statement| statement.run(&arguments));
+    !made.is_empty() || !IS_SAME.with(|statement| statement.run_latest(&arguments)).is_empty()
 }
 
 /// Above this many kept sources, a backend starts anew: a bound, not a tuning knob.
@@ -157,7 +158,7 @@ pub fn get(caller: Caller, tenant: Uuid, source: &str, allowed: impl FnOnce()) -
     let generation = invalidation::generation();
     let key = Key { caller, tenant: *tenant.as_bytes(), source: source.to_owned() };
     let kept = KEPT.with_borrow_mut(|kept| {
-        if kept.generation != generation || kept.sources.len() >= MAX_KEPT {
+        if kept.generation != generation {
             *kept = Kept { generation, sources: HashMap::new() };
         }
         kept.sources.get(&key).cloned()
@@ -169,7 +170,12 @@ pub fn get(caller: Caller, tenant: Uuid, source: &str, allowed: impl FnOnce()) -
     invalidation::watch(run_latest!(CONFIGURATION).iter().map(|row| row.value(1)));
     allowed();
     let loaded = Rc::new(load(tenant, source)?);
-    KEPT.with_borrow_mut(|kept| kept.sources.insert(key, Rc::clone(&loaded)));
+    KEPT.with_borrow_mut(|kept| {
+        if kept.sources.len() >= MAX_KEPT {
+            kept.sources.clear();
+        }
+        kept.sources.insert(key, Rc::clone(&loaded));
+    });
     Some(loaded)
 }
 

@@ -1,4 +1,4 @@
--- Public failure reports, kind JSON.
+-- P11: public failure reports, kind JSON. Whatever the bytes say, a row comes back.
 \set t1 't.id(''json'')'
 SELECT t.tenant('json') = :t1 AS t1;
 SELECT pg_postmaster_start_time() AS started, pg_backend_pid() AS pid \gset

@@ -1,0 +1,98 @@
+-- Edges that no public report has: found by attacking the promises P1, P3, P6, P7, P10, P11 and P12 on purpose.
+\set t1 't.id(''edges'')'
+SET client_min_messages = warning;
+SELECT t.tenant('edges') = :t1 AS t1;
+CREATE FUNCTION pg_temp.open_exceptions() RETURNS TABLE (kind text, bearer text, resolution text) LANGUAGE sql AS $$
+    SELECT x.kind, coalesce(o.client_txn_id, '(no order)'), coalesce(x.resolution, 'open')
+    FROM payment_idem.exceptions x LEFT JOIN payment_idem.orders o USING (tenant, order_id)
+    WHERE x.tenant = t.id('edges') ORDER BY x.exception_id
+$$;
+CREATE FUNCTION pg_temp.sqlstate_of(statement text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE statement;
+    RETURN 'no error';
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLSTATE || ' ' || SQLERRM;
+END $$;
+
+\echo P7: a reference of another order is no booking of this one
+SELECT t.order(:t1, 'A'), t.order(:t1, 'B');
+SELECT t.say(:t1, 'a1', t.ev('paid', 'A', pay => 'p1', id => 'a1'));
+SELECT t.say(:t1, 'b1', t.ev('paid', 'B', pay => 'p1', id => 'b1', more => '"utr":"U1"')) AS reused;
+SELECT t.say(:t1, 'b2', t.ev('paid', 'B', pay => 'p1', id => 'b2', more => '"utr":"U1"')) AS repeated;
+SELECT * FROM pg_temp.open_exceptions();
+-- U1 is held for B by the exception; a payment of B with it is booked, and not swallowed.
+SELECT t.say(:t1, 'b3', t.ev('paid', 'B', pay => 'p2', id => 'b3', more => '"utr":"U1"')) AS real_money;
+
+\echo P7: the same payment id at another gateway is another payment
+SELECT payment_idem.define_gateway('edges_twin', (SELECT definition FROM payment_idem.gateways WHERE gateway = 'generic'));
+SELECT payment_idem.create_source(:t1, 'twin', 'edges_twin');
+SELECT payment_idem.add_secret(:t1, 'twin', 'secret of the twin') > 0 AS added;
+SELECT t.order(:t1, 'C'), t.order(:t1, 'D', gateway_order_id => 'GD');
+SELECT t.say(:t1, 'c1', t.ev('paid', 'C', pay => '77', id => 'c1', more => '"gateway_order_id":"GD"')) AS here;
+SELECT t.say(:t1, 'c2', t.ev('paid', 'C', pay => '77', id => 'c2', more => '"gateway_order_id":"GD"'), 'twin') AS there;
+SELECT t.say(:t1, 'c3', t.ev('paid', 'C', pay => '77', id => 'c3', more => '"gateway_order_id":"GD"'), 'twin') AS repeated;
+
+\echo P7: a contradiction that names no order is raised once per payment, too
+SELECT t.order(:t1, 'E', merchant_id => 'm1'), t.order(:t1, 'E', merchant_id => 'm2');
+SELECT t.say(:t1, 'e1', t.ev('paid', 'E', pay => 'pe', id => 'e1')) AS first, t.say(:t1, 'e2', t.ev('paid', 'E', pay => 'pe', id => 'e2')) AS repeated;
+
+\echo P11: an order that was deleted gives its gateway order id back
+SELECT t.order(:t1, 'F', gateway_order_id => 'GF');
+DELETE FROM payment_idem.orders WHERE tenant = :t1 AND client_txn_id = 'F';
+SELECT t.say(:t1, 'f1', '{"id":"f1","type":"paid","gateway_order_id":"GF","amount":1000,"currency":"usd","payment":"pf"}') AS waits;
+SELECT t.order(:t1, 'F', gateway_order_id => 'GF') AS again;
+-- A source that events came from stays.
+SELECT pg_temp.sqlstate_of($$DELETE FROM payment_idem.sources WHERE tenant = t.id('edges') AND source = 'default'$$);
+SELECT pg_temp.sqlstate_of($$UPDATE payment_idem.sources SET source = 'other' WHERE tenant = t.id('edges') AND source = 'default'$$);
+SELECT pg_temp.sqlstate_of($$TRUNCATE payment_idem.sources CASCADE$$);
+
+\echo P11: jsonb that a JSON parser refuses
+SELECT t.order(:t1, 'G');
+SELECT left(headers::text, 16) AS headers, concat_ws('/', outcome, reason) FROM (VALUES
+    ('{"a": 1e400}'::jsonb), (('{"a":' || repeat('[', 300) || repeat(']', 300) || '}')::jsonb), ('{"x-signature": [1, null, {}]}')) AS v (headers),
+    LATERAL payment_idem.ingest(:t1, 'g1', t.ev('paid', 'G', pay => 'pg', id => 'g1'), NULL, 'default', headers);
+SELECT pg_temp.sqlstate_of(format('SELECT payment_idem.create_source(%L, ''s'', ''generic'', %L)', :t1, '{"tolerance_s": 1e400}'));
+SELECT pg_temp.sqlstate_of($$SELECT payment_idem.define_gateway('g', '{"description": 1e400}')$$);
+
+\echo P12: an event id that looks like a digest does not stand in the way of the bytes with that digest
+SELECT encode(sha256('{"id":'), 'hex') AS digest \gset
+SELECT t.order(:t1, 'H');
+SELECT t.say(:t1, 'sha256:' || :'digest', t.ev('paid', 'H', pay => 'ph', id => 'sha256:' || :'digest')) AS looks_like_a_digest;
+SELECT t.say(:t1, NULL, '{"id":') AS unreadable;
+
+\echo P1, P3: a write of ours that a trigger suppresses is 27000, and nothing stays
+CREATE FUNCTION pg_temp.suppress() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE FUNCTION pg_temp.suppressed(relation regclass, operation text, statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    answer text;
+BEGIN
+    EXECUTE format('CREATE TRIGGER suppress BEFORE %s ON %s FOR EACH ROW EXECUTE FUNCTION pg_temp.suppress()', operation, relation);
+    answer := pg_temp.sqlstate_of(statement);
+    EXECUTE format('DROP TRIGGER suppress ON %s', relation);
+    RETURN answer;
+END $$;
+SELECT t.order(:t1, 'I');
+SELECT t.say(:t1, 'j1', t.ev('paid', 'J', pay => 'pj', id => 'j1')) AS parked;
+CREATE TABLE pg_temp.tries (relation regclass, operation text, statement text);
+INSERT INTO pg_temp.tries VALUES
+    ('payment_idem.event_receipts', 'INSERT', $$SELECT t.say(t.id('edges'), 'i1', t.ev('paid', 'I', pay => 'pi', id => 'i1'))$$),
+    ('payment_idem.payment_references', 'INSERT', $$SELECT t.say(t.id('edges'), 'i1', t.ev('paid', 'I', pay => 'pi', id => 'i1'))$$),
+    ('payment_idem.payment_references', 'INSERT', $$SELECT t.say(t.id('edges'), 'i1', t.ev('paid', 'I', '1', pay => 'pi', id => 'i1'))$$),
+    ('payment_idem.exceptions', 'INSERT', $$SELECT t.say(t.id('edges'), 'i1', t.ev('paid', 'I', '1', pay => 'pi', id => 'i1'))$$),
+    ('payment_idem.orders', 'UPDATE', $$SELECT t.say(t.id('edges'), 'i1', t.ev('paid', 'I', pay => 'pi', id => 'i1'))$$),
+    ('payment_idem.outbox', 'INSERT', $$SELECT t.say(t.id('edges'), 'i1', t.ev('paid', 'I', pay => 'pi', id => 'i1'))$$),
+    ('payment_idem.order_keys', 'INSERT', $$SELECT t.say(t.id('edges'), 'k1', t.ev('paid', 'K', pay => 'pk', id => 'k1'))$$),
+    ('payment_idem.orders', 'INSERT', $$SELECT t.order(t.id('edges'), 'K')$$),
+    ('payment_idem.order_keys', 'INSERT', $$SELECT t.order(t.id('edges'), 'K')$$),
+    ('payment_idem.event_receipts', 'UPDATE', $$SELECT t.order(t.id('edges'), 'J')$$),
+    ('payment_idem.orders', 'UPDATE', $$SELECT t.order(t.id('edges'), 'I', gateway_order_id => 'GI')$$);
+SELECT relation, operation, pg_temp.suppressed(relation, operation, statement) FROM pg_temp.tries;
+SELECT count(*) AS left_over FROM payment_idem.event_receipts WHERE tenant = :t1 AND identity IN ('i1', 'k1');
+-- Without the trigger all of it goes through.
+SELECT t.say(:t1, 'i1', t.ev('paid', 'I', pay => 'pi', id => 'i1')), t.order(:t1, 'J');
+
+\echo P10: leases have a fixed length, whatever the month
+SELECT pg_temp.sqlstate_of($$SELECT payment_idem.claim('w', 1, '1 mon -29 days -23:59:00')$$);
+
+SELECT * FROM payment_idem.check_invariants();
