@@ -6,7 +6,10 @@ CREATE TABLE payment_idem.transition_rules (
     from_status payment_idem.order_status NOT NULL,
     to_status   payment_idem.order_status NOT NULL,
     PRIMARY KEY (tenant, kind, from_status),
-    CHECK (from_status <> to_status)
+    CHECK (from_status <> to_status),
+    -- Money and nothing else completes an order, and money does nothing else to it.
+    CONSTRAINT transition_rules_money CHECK ((kind = 'payment_succeeded') = (to_status = 'COMPLETED')),
+    CONSTRAINT transition_rules_refund CHECK (to_status <> 'REFUNDED' OR kind = 'refund_settled')
 );
 COMMENT ON TABLE payment_idem.transition_rules IS
     'The allowed moves of an order, one row per edge. A tenant with rows of its own uses those; all others use the rows of the nil uuid.';

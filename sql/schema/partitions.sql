@@ -18,6 +18,8 @@ BEGIN
                                'FOR EACH STATEMENT EXECUTE FUNCTION payment_idem.refuse_ledger_change()', partition);
                 EXECUTE format('ALTER TABLE payment_idem.%I ENABLE ALWAYS TRIGGER refuse_truncate', partition);
             WHEN 'payloads' THEN
+                EXECUTE format('ALTER TABLE payment_idem.%I ALTER COLUMN raw_payload SET STATISTICS 0, '
+                               'ALTER COLUMN payer_vpa SET STATISTICS 0, ALTER COLUMN customer_mobile SET STATISTICS 0', partition);
                 EXECUTE format('CREATE INDEX ON payment_idem.%I (tenant, receipt)', partition);
                 EXECUTE format('CREATE INDEX ON payment_idem.%I (order_id, tenant) '
                                'WHERE customer_mobile IS NOT NULL', partition);

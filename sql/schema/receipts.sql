@@ -93,7 +93,8 @@ COMMENT ON COLUMN payment_idem.payment_references.order_id IS 'The order it belo
 COMMENT ON COLUMN payment_idem.payment_references.receipt IS 'The event that brought it into its state.';
 COMMENT ON COLUMN payment_idem.payment_references.state IS 'applied: its money is booked; held: it waits in an exception.';
 
--- Instead of a foreign key, under which every event would share-lock the row of its source.
+-- Instead of foreign keys, under which every event would share-lock the row of its source; and where no key could
+-- help: what identities and references were stored under does not change beneath them.
 CREATE FUNCTION payment_idem.refuse_source_change() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, payment_idem, pg_temp AS $$
 BEGIN
@@ -103,18 +104,44 @@ BEGIN
         END IF;
     ELSIF NOT EXISTS (SELECT FROM payment_idem.event_receipts r WHERE (r.tenant, r.source) = (OLD.tenant, OLD.source)) THEN
         RETURN CASE TG_OP WHEN 'UPDATE' THEN NEW ELSE OLD END;
+    ELSIF TG_OP = 'UPDATE' THEN
+        IF (OLD.tenant, OLD.source, OLD.gateway, OLD.id_signed)
+           IS NOT DISTINCT FROM (NEW.tenant, NEW.source, NEW.gateway, NEW.id_signed) THEN
+            RETURN NEW;
+        END IF;
     END IF;
     RAISE EXCEPTION USING
         ERRCODE = 'foreign_key_violation',
         MESSAGE = format('%s of a source that events came from is refused', TG_OP),
-        DETAIL = 'Event identities are kept per source; without it, its old events could not be settled or recognised.',
-        HINT = 'Retire its secrets instead: then nothing more comes in.';
+        DETAIL = 'Its events are recognised by its name, its gateway and what it signs.',
+        HINT = 'Make another source, and retire the secrets of this one when nothing more comes in.';
 END $$;
 COMMENT ON FUNCTION payment_idem.refuse_source_change() IS
-    'Trigger: a source with receipts is neither deleted nor renamed.';
-CREATE TRIGGER refuse_change BEFORE DELETE OR UPDATE OF tenant, source ON payment_idem.sources
+    'Trigger: a source with receipts is not deleted, and keeps its name, gateway and id_signed.';
+CREATE TRIGGER refuse_change BEFORE DELETE OR UPDATE OF tenant, source, gateway, id_signed ON payment_idem.sources
     FOR EACH ROW EXECUTE FUNCTION payment_idem.refuse_source_change();
 CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON payment_idem.sources
     FOR EACH STATEMENT EXECUTE FUNCTION payment_idem.refuse_source_change();
 ALTER TABLE payment_idem.sources ENABLE ALWAYS TRIGGER refuse_change;
 ALTER TABLE payment_idem.sources ENABLE ALWAYS TRIGGER refuse_truncate;
+
+CREATE FUNCTION payment_idem.refuse_scope_change() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, payment_idem, pg_temp AS $$
+BEGIN
+    IF OLD.bank_reference_scope = NEW.bank_reference_scope
+       OR NOT EXISTS (SELECT FROM payment_idem.payment_references r
+                      WHERE r.scope IN (OLD.tenant, '00000000-0000-0000-0000-000000000000')
+                        AND r.gateway = '' AND r.tenant = OLD.tenant) THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION USING
+        ERRCODE = 'object_not_in_prerequisite_state',
+        MESSAGE = 'the scope of bank references cannot change once there are some',
+        DETAIL = 'References are kept under the old scope; under the new one they could pay another order.',
+        HINT = 'Choose the scope before the tenant''s first payment with a bank reference.';
+END $$;
+COMMENT ON FUNCTION payment_idem.refuse_scope_change() IS
+    'Trigger: a tenant with bank references keeps their scope.';
+CREATE TRIGGER refuse_scope_change BEFORE UPDATE OF bank_reference_scope ON payment_idem.tenants
+    FOR EACH ROW EXECUTE FUNCTION payment_idem.refuse_scope_change();
+ALTER TABLE payment_idem.tenants ENABLE ALWAYS TRIGGER refuse_scope_change;

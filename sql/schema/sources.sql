@@ -44,6 +44,7 @@ CREATE TABLE payment_idem.signing_secrets (
     FOREIGN KEY (tenant, source) REFERENCES payment_idem.sources
 );
 CREATE INDEX signing_secrets_of_source ON payment_idem.signing_secrets (tenant, source);
+ALTER TABLE payment_idem.signing_secrets ALTER COLUMN secret SET STATISTICS 0; -- statistics print what they sample
 COMMENT ON TABLE payment_idem.signing_secrets IS
     'Secrets that verify a source''s deliveries; several may be valid at once, so that rotation loses nothing. Read by the extension''s functions only.';
 COMMENT ON COLUMN payment_idem.signing_secrets.secret_id IS 'Key, as add_secret returned it.';

@@ -11,12 +11,16 @@ DECLARE
 BEGIN
     FOREACH configuration IN ARRAY ARRAY[
         'payment_idem.tenants', 'payment_idem.role_grants', 'payment_idem.gateways', 'payment_idem.sources',
-        'payment_idem.signing_secrets', 'payment_idem.transition_rules', 'payment_idem.currencies']::regclass[]
+        'payment_idem.signing_secrets', 'payment_idem.transition_rules']::regclass[]
     LOOP
+        -- Per row, as logical replication fires no statement trigger but TRUNCATE's; ALWAYS, as it replays as a replica.
         EXECUTE pg_catalog.format(
-            'CREATE TRIGGER configuration_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s '
+            'CREATE TRIGGER configuration_changed AFTER INSERT OR UPDATE OR DELETE ON %s '
+            'FOR EACH ROW EXECUTE FUNCTION payment_idem.configuration_changed()', configuration);
+        EXECUTE pg_catalog.format(
+            'CREATE TRIGGER configuration_emptied AFTER TRUNCATE ON %s '
             'FOR EACH STATEMENT EXECUTE FUNCTION payment_idem.configuration_changed()', configuration);
-        -- ALWAYS: rows that logical replication applies count as well.
         EXECUTE pg_catalog.format('ALTER TABLE %s ENABLE ALWAYS TRIGGER configuration_changed', configuration);
+        EXECUTE pg_catalog.format('ALTER TABLE %s ENABLE ALWAYS TRIGGER configuration_emptied', configuration);
     END LOOP;
 END $$;

@@ -103,7 +103,9 @@ fn existing(facts: &Facts<'_>, stored: Stored, now: Moment) -> Created {
     let new_expiry = facts.expires_at.is_some() && stored.expires_at.is_none();
     let new_mobile = facts.customer_mobile.is_some() && mobile.is_none();
     if !(new_gateway_order || new_expiry || new_mobile) {
-        return Created { outcome: "existing", order_id, status: stored.order.status };
+        // What still waits here does so for a mistake that is mended since, such as a source's merchant.
+        settle_parked(facts, order_id, now);
+        return answer("existing", facts.tenant, order_id);
     }
     if new_gateway_order && let Some(owner) = claim_gateway_order(facts, order_id) {
         return answer("conflict", facts.tenant, owner);
@@ -121,9 +123,7 @@ fn existing(facts: &Facts<'_>, stored: Stored, now: Moment) -> Created {
     if let (true, Some(mobile)) = (new_mobile, facts.customer_mobile) {
         payloads::keep_customer_mobile(facts.tenant, order_id, mobile, now);
     }
-    if new_gateway_order {
-        settle_parked(facts, order_id, now);
-    }
+    settle_parked(facts, order_id, now);
     answer("existing", facts.tenant, order_id)
 }
 
@@ -142,12 +142,14 @@ fn settle_parked(facts: &Facts<'_>, order_id: Uuid, now: Moment) {
     }
     waiting.sort_by_key(|parked| parked.receipt);
     waiting.dedup_by_key(|parked| parked.receipt);
-    let mut sources: HashMap<String, Source> = HashMap::new();
+    let mut sources: HashMap<String, Option<Source>> = HashMap::new();
     for parked in waiting {
-        let source = sources.entry(parked.source.clone()).or_insert_with(|| {
-            sources::load(facts.tenant, &parked.source).expect("a source with receipts is not deleted")
-        });
-        settle_one(facts, order_id, source, &parked, now);
+        let source = sources
+            .entry(parked.source.clone())
+            .or_insert_with(|| sources::load(facts.tenant, &parked.source));
+        if let Some(source) = source {
+            settle_one(facts, order_id, source, &parked, now);
+        }
     }
 }
 

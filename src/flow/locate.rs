@@ -89,7 +89,9 @@ fn by_gateway_order(tenant: Uuid, event: &Event, merchant: Option<&str>, merchan
     let Some(order) = owner.and_then(|owner| orders::lock(tenant, owner)).map(|stored| stored.order) else {
         return Found::Unknown;
     };
-    let names_another = event.order_reference.is_some();
+    // Its own reference is no contradiction: the order may have been committed since we looked for it.
+    let names_another =
+        event.order_reference.as_ref().is_some_and(|reference| *reference != order.client_txn_id);
     if names_another || !merchants_agree || merchant.is_some_and(|merchant| merchant != order.merchant_id) {
         Found::Contradiction(Some(order))
     } else {

@@ -176,7 +176,7 @@ fn situation<'a>(case: &'a Case<'_>, found: &'a Found, taken: &'a [Taken]) -> Si
             case.tenant,
             order.map(|order| Uuid::from_bytes(order.order_id)),
             &case.source.gateway_name,
-            &case.event.references,
+            case.event,
             case.receipt,
         );
     Situation { order: found.as_located(), taken, on_record, rules: &case.source.rules }

@@ -2,19 +2,20 @@
 
 use pgrx::Uuid;
 
-use crate::domain::event::Reference;
+use crate::domain::event::Event;
 use crate::pg::moment::Moment;
 use crate::pg::statement::{run, statement};
 use crate::store::event_receipts::references_to_json;
 
-/// An earlier exception whose event shares a reference with $2: of the same gateway $3, or of a bank.
+/// An earlier exception of an event of the same kind $5 that shares a reference with $2: of the same
+/// gateway $3, or of a bank. The kind, because what is on record of a failed attempt must not hide money.
 macro_rules! on_record {
     ($order:literal) => {
         concat!(
             "SELECT 1 FROM payment_idem.exceptions x \
              JOIN payment_idem.event_receipts r ON r.tenant = x.tenant AND r.receipt = x.exception_id \
              JOIN payment_idem.sources s ON s.tenant = x.tenant AND s.source = x.source \
-             WHERE x.tenant = $1 AND x.exception_id <> $4 AND ",
+             WHERE x.tenant = $1 AND x.exception_id <> $4 AND r.kind = $5 AND ",
             $order,
             " AND EXISTS (SELECT FROM pg_catalog.jsonb_each_text(r.payment_refs) AS a \
                            JOIN pg_catalog.jsonb_each_text($2) AS b USING (key, value) \
@@ -23,8 +24,16 @@ macro_rules! on_record {
         )
     };
 }
-statement!(ON_RECORD_OF_ORDER, on_record!("x.order_id = $5"), [UUIDOID, JSONBOID, TEXTOID, INT8OID, UUIDOID]);
-statement!(ON_RECORD_OF_NO_ORDER, on_record!("x.order_id IS NULL"), [UUIDOID, JSONBOID, TEXTOID, INT8OID]);
+statement!(
+    ON_RECORD_OF_ORDER,
+    on_record!("x.order_id = $6"),
+    [UUIDOID, JSONBOID, TEXTOID, INT8OID, TEXTOID, UUIDOID]
+);
+statement!(
+    ON_RECORD_OF_NO_ORDER,
+    on_record!("x.order_id IS NULL"),
+    [UUIDOID, JSONBOID, TEXTOID, INT8OID, TEXTOID]
+);
 // Another amount for the same payment stays open: it is a contradiction, whichever came first.
 statement!(
     SUPERSEDE,
@@ -36,19 +45,14 @@ statement!(
     [UUIDOID, UUIDOID, INT8ARRAYOID, TIMESTAMPTZOID]
 );
 
-/// Whether another event of the same payment raised an exception about this order before, or about
-/// no order that could be named.
-pub fn on_record(
-    tenant: Uuid,
-    order_id: Option<Uuid>,
-    gateway: &str,
-    references: &[Reference],
-    receipt: i64,
-) -> bool {
-    let references = references_to_json(references);
+/// Whether another event of the same kind and payment raised an exception about this order before,
+/// or about no order that could be named.
+pub fn on_record(tenant: Uuid, order_id: Option<Uuid>, gateway: &str, event: &Event, receipt: i64) -> bool {
+    let references = references_to_json(&event.references);
+    let kind = event.kind.map(|kind| kind.as_str());
     let rows = match order_id {
-        Some(order_id) => run!(ON_RECORD_OF_ORDER, tenant, references, gateway, receipt, order_id),
-        None => run!(ON_RECORD_OF_NO_ORDER, tenant, references, gateway, receipt),
+        Some(order_id) => run!(ON_RECORD_OF_ORDER, tenant, references, gateway, receipt, kind, order_id),
+        None => run!(ON_RECORD_OF_NO_ORDER, tenant, references, gateway, receipt, kind),
     };
     !rows.is_empty()
 }

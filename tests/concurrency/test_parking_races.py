@@ -4,7 +4,7 @@ import secrets
 import time
 
 import pytest
-from harness import COMMIT, Answer, Order, Sender, at_once, paid_once, scaled
+from harness import BEGIN, COMMIT, Answer, Order, Sender, at_once, paid_once, scaled, wait_until, waiting
 
 ROUNDS = scaled(short=30, full=1000)
 SERIALIZATION_FAILURE, DEADLOCK = "40001", "40P01"
@@ -83,6 +83,23 @@ def test_event_and_order_meet(db, fleet, tenant, in_transaction, naming):
         assert paid.result["outcome"] in ("applied", "parked")
         assert created(tenant, made, f"O-{name}").state() == paid_once()
         assert still_parked(tenant) == 0
+
+
+@pytest.mark.parametrize("table", ["event_receipts", "orders", "order_keys", "payment_references"])
+@pytest.mark.parametrize("naming", NAMES)
+def test_order_appears_between_two_looks(db, fleet, tenant, naming, table):
+    """At READ COMMITTED each statement of a call sees more than the one before; a table lock picks the moment."""
+    payer, creator = fleet(2)
+    name = secrets.token_hex(6)
+    event, creations = NAMES[naming](tenant, f"O-{name}", f"gw_{name}")
+    *earlier, last = creations
+    assert creator.run(*earlier).sqlstate is None
+    made = creator.run(BEGIN, last, (f"LOCK TABLE payment_idem.{table} IN ACCESS EXCLUSIVE MODE", []))
+    payer.start([event])
+    wait_until(lambda: waiting(db, [payer]), "the event waits for the creator")
+    assert creator.run(COMMIT).sqlstate is None
+    assert payer.finish().told == ("applied", None)
+    assert created(tenant, made, f"O-{name}").state() == paid_once()
 
 
 def test_copies_of_the_event_and_order_meet(db, fleet, tenant, in_transaction):

@@ -33,6 +33,11 @@ SELECT t.say(:t1, 'c1', t.ev('paid', 'C', pay => '77', id => 'c1', more => '"gat
 SELECT t.say(:t1, 'c2', t.ev('paid', 'C', pay => '77', id => 'c2', more => '"gateway_order_id":"GD"'), 'twin') AS there;
 SELECT t.say(:t1, 'c3', t.ev('paid', 'C', pay => '77', id => 'c3', more => '"gateway_order_id":"GD"'), 'twin') AS repeated;
 
+\echo P7: what is on record of a failed attempt does not hide money
+SELECT t.order(:t1, 'L'), t.order(:t1, 'M', gateway_order_id => 'GM');
+SELECT t.say(:t1, 'l1', t.ev('failed', 'L', pay => 'pl', id => 'l1', more => '"gateway_order_id":"GM"')) AS failed;
+SELECT t.say(:t1, 'l2', t.ev('paid', 'L', pay => 'pl', id => 'l2', more => '"gateway_order_id":"GM"')) AS paid;
+
 \echo P7: a contradiction that names no order is raised once per payment, too
 SELECT t.order(:t1, 'E', merchant_id => 'm1'), t.order(:t1, 'E', merchant_id => 'm2');
 SELECT t.say(:t1, 'e1', t.ev('paid', 'E', pay => 'pe', id => 'e1')) AS first, t.say(:t1, 'e2', t.ev('paid', 'E', pay => 'pe', id => 'e2')) AS repeated;
@@ -46,6 +51,24 @@ SELECT t.order(:t1, 'F', gateway_order_id => 'GF') AS again;
 SELECT pg_temp.sqlstate_of($$DELETE FROM payment_idem.sources WHERE tenant = t.id('edges') AND source = 'default'$$);
 SELECT pg_temp.sqlstate_of($$UPDATE payment_idem.sources SET source = 'other' WHERE tenant = t.id('edges') AND source = 'default'$$);
 SELECT pg_temp.sqlstate_of($$TRUNCATE payment_idem.sources CASCADE$$);
+
+-- Nor do the names change under which identities and references are kept.
+SELECT pg_temp.sqlstate_of($$UPDATE payment_idem.sources SET gateway = 'edges_twin' WHERE tenant = t.id('edges') AND source = 'default'$$);
+SELECT pg_temp.sqlstate_of($$UPDATE payment_idem.sources SET id_signed = false WHERE tenant = t.id('edges') AND source = 'default'$$);
+SELECT pg_temp.sqlstate_of($$UPDATE payment_idem.tenants SET bank_reference_scope = 'database' WHERE tenant = t.id('edges')$$);
+SELECT pg_temp.sqlstate_of($$UPDATE payment_idem.sources SET keep_payload = true WHERE tenant = t.id('edges') AND source = 'default'$$) AS allowed;
+
+\echo P7: what waited for a mistake is settled when the order is told again
+SELECT payment_idem.create_source(:t1, 'wrong', 'generic', '{"merchant_id": "m9"}');
+SELECT payment_idem.add_secret(:t1, 'wrong', 'secret of the wrong') > 0 AS added;
+SELECT t.order(:t1, 'N'), t.say(:t1, 'n1', t.ev('paid', 'N', pay => 'pn', id => 'n1'), 'wrong');
+UPDATE payment_idem.sources SET merchant_id = 'm1' WHERE tenant = :t1 AND source = 'wrong';
+SELECT t.order(:t1, 'N') AS told_again;
+
+\echo P1, P3: rules that could pay without money are refused
+SELECT pg_temp.sqlstate_of(format('INSERT INTO payment_idem.transition_rules VALUES (%L, %L, %L, %L)', t.id('edges'), kind, from_status, to_status))
+FROM (VALUES ('payment_attempted', 'PENDING', 'COMPLETED'), ('payment_succeeded', 'PENDING', 'PROCESSING'), ('payment_failed', 'PENDING', 'REFUNDED'))
+    AS v (kind, from_status, to_status);
 
 \echo P11: jsonb that a JSON parser refuses
 SELECT t.order(:t1, 'G');

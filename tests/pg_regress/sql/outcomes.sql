@@ -229,11 +229,12 @@ SELECT t.tenant('outcomes other') IS NOT NULL AS tenant;
 SELECT t.order(t.id('outcomes other'), 'B1');
 -- Another tenant's is its own ...
 SELECT t.say(t.id('outcomes other'), 'evt_90', t.ev('paid', 'B1', pay => 'pi_90', id => 'evt_90', more => '"utr":"412345678901"'));
--- ... unless both run on one scope, as where one owner runs the whole database.
-UPDATE payment_idem.tenants SET bank_reference_scope = 'database' WHERE tenant IN (:t1, t.id('outcomes other'));
-SELECT t.order(:t1, 'B4'), t.order(t.id('outcomes other'), 'B4');
-SELECT * FROM pg_temp.see('evt_95', t.ev('paid', 'B4', pay => 'pi_95', id => 'evt_95', more => '"utr":"N1"'));
-SELECT t.say(t.id('outcomes other'), 'evt_95', t.ev('paid', 'B4', pay => 'pi_95', id => 'evt_95', more => '"utr":"N1"'));
+-- ... unless both run on one scope, as where one owner runs the whole database; chosen before the first bank reference.
+SELECT t.tenant('outcomes wide 1') IS NOT NULL AS one, t.tenant('outcomes wide 2') IS NOT NULL AS two;
+UPDATE payment_idem.tenants SET bank_reference_scope = 'database' WHERE tenant IN (t.id('outcomes wide 1'), t.id('outcomes wide 2'));
+SELECT t.order(t.id('outcomes wide 1'), 'B4'), t.order(t.id('outcomes wide 2'), 'B4');
+SELECT t.say(t.id('outcomes wide 1'), 'evt_95', t.ev('paid', 'B4', pay => 'pi_95', id => 'evt_95', more => '"utr":"N1"'));
+SELECT t.say(t.id('outcomes wide 2'), 'evt_95', t.ev('paid', 'B4', pay => 'pi_95', id => 'evt_95', more => '"utr":"N1"'));
 -- The seed's idempotency_hash: SHA-256 over the length-prefixed (client_txn_id, utr, amount).
 SELECT kind, CASE kind WHEN 'idempotency_hash' THEN (value = encode(sha256(
            '\x00000002'::bytea || 'B1' || '\x0000000c' || '412345678901' || '\x00000008' || int8send(1000)), 'hex'))::text

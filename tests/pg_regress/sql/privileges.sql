@@ -36,6 +36,8 @@ WHERE pronamespace = 'payment_idem'::regnamespace AND (prosecdef OR probin IS NO
 SELECT * FROM t.acting_as_owner
 WHERE NOT coalesce(proconfig @> ARRAY['search_path=pg_catalog, payment_idem, pg_temp'], false) ORDER BY 1;
 SELECT count(*) > 5 AS there_are_some FROM t.acting_as_owner;
+-- Those in C change the role themselves, and must know the immediate caller: SECURITY DEFINER would make everybody the owner.
+SELECT oid::regprocedure AS blind FROM pg_proc WHERE pronamespace = 'payment_idem'::regnamespace AND probin IS NOT NULL AND prosecdef;
 
 -- A role with nothing is refused everywhere: every relation, every routine.
 CREATE ROLE regress_nobody NOLOGIN;

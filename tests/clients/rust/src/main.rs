@@ -11,9 +11,7 @@ use uuid::Uuid;
 
 fn sql(form: &str) -> &'static str {
     match form {
-        "bytes as bytea" | "string as bytea" => {
-            "SELECT * FROM payment_idem.ingest($1, $2, $3::bytea, $4)"
-        }
+        "bytes as bytea" | "string as bytea" => "SELECT * FROM payment_idem.ingest($1, $2, $3::bytea, $4)",
         "string as text" => "SELECT * FROM payment_idem.ingest($1, $2, $3::text, $4)",
         _ => "SELECT * FROM payment_idem.ingest($1, $2, $3, $4)",
     }
@@ -27,19 +25,13 @@ async fn deliver(
     given: &(dyn ToSql + Sync),
     signature: &str,
 ) -> String {
-    match client
-        .query_one(statement, &[tenant, &event_id, given, &signature])
-        .await
-    {
+    match client.query_one(statement, &[tenant, &event_id, given, &signature]).await {
         Ok(row) => {
             let reason: Option<&str> = row.get("reason");
             let (outcome, digest): (&str, &str) = (row.get("outcome"), row.get("payload_sha256"));
             format!("{outcome}\t{}\t{digest}", reason.unwrap_or_default())
         }
-        Err(error) => format!(
-            "error\t{}",
-            error.code().map_or("client", |state| state.code())
-        ),
+        Err(error) => format!("error\t{}", error.code().map_or("client", |state| state.code())),
     }
 }
 
@@ -69,23 +61,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         let payload = hex::decode(body)?;
         let text = String::from_utf8_lossy(&payload);
-        let given: &(dyn ToSql + Sync) = if form.starts_with("bytes") {
-            &payload
-        } else {
-            &text
-        };
-        println!(
-            "{}",
-            deliver(
-                &client,
-                &statements[sql(form)],
-                &tenant,
-                event_id,
-                given,
-                signature
-            )
-            .await
-        );
+        let given: &(dyn ToSql + Sync) = if form.starts_with("bytes") { &payload } else { &text };
+        println!("{}", deliver(&client, &statements[sql(form)], &tenant, event_id, given, signature).await);
     }
     Ok(())
 }
