@@ -448,3 +448,36 @@ proptest! {
         let _ = altered("\"{timestamp}.{body}\"", &serde_json::to_string(&json).unwrap());
     }
 }
+
+/// B23, P5: the place of the first wrong byte makes no difference. MACs meet in one line only, as
+/// the MAC crate's own constant-time type, never as bytes; and 20,000 calls each with the first and
+/// with the last byte wrong, interleaved, take the same time (the bound is wide: it would catch a
+/// compare of text or a branch per candidate, not a nanosecond).
+#[test]
+fn b23_comparison_is_constant_time() {
+    let source = include_str!("../src/domain/signature/mod.rs");
+    assert_eq!(source.matches("expected == *candidate").count(), 1);
+    assert!(!source.contains("into_bytes"), "a MAC is never compared as bytes");
+
+    let generic = gateway("generic");
+    let right = sign(BODY);
+    let flip = |digit: &str| if digit == "0" { "1" } else { "0" };
+    let first_wrong = format!("{}{}", flip(&right[..1]), &right[1..]);
+    let last_wrong = format!("{}{}", &right[..63], flip(&right[63..]));
+    let secret = [Secret::new(generic.scheme(), SECRET).unwrap()];
+    let timed = |signature: &str| {
+        let delivery = Delivery { body: BODY, signature: Some(signature), headers: None };
+        let start = std::time::Instant::now();
+        assert_eq!(verify(generic.scheme(), &delivery, &secret, NOW, None), Verdict::Mismatch);
+        start.elapsed().as_nanos()
+    };
+    let (mut first, mut last): (Vec<_>, Vec<_>) =
+        (0..20_000).map(|_| (timed(&first_wrong), timed(&last_wrong))).unzip();
+    first.sort_unstable();
+    last.sort_unstable();
+    let (first, last) = (first[10_000] as f64, last[10_000] as f64);
+    assert!(
+        (0.5..2.0).contains(&(first / last)),
+        "median ns: first byte wrong {first}, last byte wrong {last}"
+    );
+}

@@ -9,7 +9,7 @@ use crate::store::{access, tenants};
 /// What a role may be granted to do: a value of `role_grants.profile`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// Deliver events.
+    /// Make orders and deliver their events.
     Ingest,
     /// Work the outbox.
     Worker,
@@ -80,7 +80,8 @@ pub fn tenants_of(caller: Caller, profile: Profile) -> Option<Vec<Uuid>> {
     tenants
 }
 
-fn may_act_for(caller: Caller, profile: Profile, tenant: Option<Uuid>) -> bool {
+/// Whether the caller may act for the tenant (for every tenant where `None`) in this profile.
+pub fn may_act_for(caller: Caller, profile: Profile, tenant: Option<Uuid>) -> bool {
     caller.is_owner() || access::is_granted(caller.oid(), profile.as_str(), tenant)
 }
 
