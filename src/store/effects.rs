@@ -103,13 +103,14 @@ macro_rules! first_delivery {
     };
 }
 
-/// … and a parked event is settled, where nobody else has settled it.
+/// … and a parked event is settled, where nobody else has settled it: it is not processed yet. (Not
+/// "outcome = 'parked'", which would invite the planner to read the index of all parked events.)
 macro_rules! parked_event {
     ($rest:expr) => {
         concat!(
             "WITH receipt AS ( \
                  UPDATE payment_idem.event_receipts SET outcome = $8, reason = $9, order_id = $7, processed_at = $10 \
-                 WHERE tenant = $1 AND source = $2 AND identity = $3 AND outcome = 'parked' \
+                 WHERE tenant = $1 AND source = $2 AND identity = $3 AND processed_at IS NULL \
                  RETURNING receipt), ",
             $rest
         )

@@ -32,16 +32,20 @@ macro_rules! select_parked {
         concat!(
             "SELECT receipt, source, identity, event_id, event_type, kind, merchant_id, order_reference, \
                     gateway_order_id, amount_minor, currency, bank_utr, payment_refs \
-             FROM payment_idem.event_receipts WHERE tenant = $1 AND outcome = 'parked' AND ",
+             FROM payment_idem.event_receipts WHERE tenant = $1 AND ",
             $where,
             " ORDER BY receipt"
         )
     };
 }
-statement!(PARKED_BY_REFERENCE, select_parked!("order_reference = $2"), [UUIDOID, TEXTOID]);
+statement!(
+    PARKED_BY_REFERENCE,
+    select_parked!("outcome = 'parked' AND order_reference = $2"),
+    [UUIDOID, TEXTOID]
+);
 statement!(
     PARKED_BY_GATEWAY_ORDER,
-    select_parked!("gateway_order_id = $2 AND gateway_order_id IS NOT NULL"),
+    select_parked!("outcome = 'parked' AND gateway_order_id = $2 AND gateway_order_id IS NOT NULL"),
     [UUIDOID, TEXTOID]
 );
 

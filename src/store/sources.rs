@@ -166,8 +166,10 @@ pub fn get(caller: Caller, tenant: Uuid, source: &str, allowed: impl FnOnce()) -
     if kept.is_some() {
         return kept;
     }
-    // Watch before reading, so that no change between the two goes unnoticed.
-    invalidation::watch(run_latest!(CONFIGURATION).iter().map(|row| row.value(1)));
+    // Watch before reading, so that no change between the two goes unnoticed. What is kept already is watched.
+    if KEPT.with_borrow(|kept| kept.sources.is_empty()) {
+        invalidation::watch(run_latest!(CONFIGURATION).iter().map(|row| row.value(1)));
+    }
     allowed();
     let loaded = Rc::new(load(tenant, source)?);
     KEPT.with_borrow_mut(|kept| {

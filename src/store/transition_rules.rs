@@ -10,9 +10,11 @@ use crate::pg::statement::{run_latest, statement};
 
 statement!(
     OF_TENANT,
-    "SELECT kind, from_status::text, to_status::text FROM payment_idem.transition_rules \
-     WHERE tenant = CASE WHEN EXISTS (SELECT FROM payment_idem.transition_rules WHERE tenant = $1) \
-                         THEN $1 ELSE '00000000-0000-0000-0000-000000000000' END",
+    "SELECT kind, from_status::text, to_status::text FROM payment_idem.transition_rules WHERE tenant = $1 \
+     UNION ALL \
+     SELECT kind, from_status::text, to_status::text FROM payment_idem.transition_rules \
+     WHERE tenant = '00000000-0000-0000-0000-000000000000' \
+       AND NOT EXISTS (SELECT FROM payment_idem.transition_rules WHERE tenant = $1)",
     [UUIDOID]
 );
 

@@ -118,4 +118,14 @@ SELECT t.say(:t1, 'i1', t.ev('paid', 'I', pay => 'pi', id => 'i1')), t.order(:t1
 \echo P10: leases have a fixed length, whatever the month
 SELECT pg_temp.sqlstate_of($$SELECT payment_idem.claim('w', 1, '1 mon -29 days -23:59:00')$$);
 
+\echo a redelivered parked event reads its own row, not all that is parked
+-- While nothing is parked the planner takes the index of parked events for an empty one.
+SELECT t.tenant('edges parked') IS NOT NULL AS made;
+SELECT count(t.say(t.id('edges parked'), 'q' || i, t.ev('paid', 'Q' || i, pay => 'pq' || i, id => 'q' || i))) AS parked FROM generate_series(1, 300) i;
+SELECT pg_stat_force_next_flush();
+BEGIN;
+SELECT count(t.say(t.id('edges parked'), 'q' || i, t.ev('paid', 'Q' || i, pay => 'pq' || i, id => 'q' || i))) AS again FROM generate_series(1, 300) i;
+SELECT idx_tup_fetch <= 4 * 300 AS few_rows_read FROM pg_stat_xact_all_tables WHERE relid = 'payment_idem.event_receipts'::regclass;
+COMMIT;
+
 SELECT * FROM payment_idem.check_invariants();

@@ -105,7 +105,7 @@ SELECT t.app($$SELECT t.says(r) FROM t.signed, payment_idem.ingest(t.id('nobody'
 SELECT t.app($$SELECT t.says(r) FROM payment_idem.ingest(t.id('privileges other'), NULL, 'x', 'x', 'nowhere') r$$)
      = t.app($$SELECT t.says(r) FROM payment_idem.ingest(t.id('nobody'), NULL, 'x', 'x', 'nowhere') r$$) AS same,
        t.app($$SELECT t.says(r) FROM payment_idem.ingest(t.id('privileges'), NULL, 'x', 'x', 'nowhere') r$$) AS of_its_own;
--- Its profile is ingest: EXECUTE alone opens nothing else, for its own tenant or another's.
+-- Its profile is ingest: it makes orders and delivers; EXECUTE alone opens nothing else, for its own tenant or another's.
 SELECT call, left(t.app('SELECT ' || replace(call, '?', 't.id(''privileges'')')), 5) AS own,
        t.app('SELECT ' || replace(call, '?', 't.id(''privileges other'')')) = t.app('SELECT ' || replace(call, '?', 't.id(''nobody'')')) AS same,
        left(t.app('SELECT ' || replace(call, '?', 't.id(''nobody'')')), 5) AS other
