@@ -29,7 +29,7 @@ install: ## build and install the extension into the system's PostgreSQL
 
 demo: ## the guided tour on a throwaway cluster
 	@scripts/setup.sh demo
-	@scripts/install.sh
+	@scripts/install.sh --quiet
 	@scripts/demo.sh
 
 test: setup ## every test, in order

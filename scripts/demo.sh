@@ -12,7 +12,6 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 scripts/cluster.sh start demo
-scripts/cluster.sh fresh demo payment_idem_demo
 variables=$(scripts/cluster.sh env demo payment_idem_demo)
 eval "$variables"
 "$VENV/bin/python" tests/demo/demo.py "$@"

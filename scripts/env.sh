@@ -11,6 +11,9 @@ cd "$ROOT"
 
 export PATH="$BUILD/tools/bin:$PATH"   # a cargo-pgrx of our version, where the user's own is another
 export USER="${USER:-$(id -un)}"       # pgrx-tests insists on it; a bare container has none
+# More known answers of signatures than the repository holds, where they lie beside it.
+[ ! -f "$ROOT/../shared/vectors/signatures.jsonl" ] ||
+  export PAYMENT_IDEM_VECTORS="${PAYMENT_IDEM_VECTORS:-$ROOT/../shared/vectors/signatures.jsonl}"
 export SCALE="${SCALE:-short}"         # how long the long proofs run: short or full
 export PYTHONPYCACHEPREFIX="$BUILD/pycache" PIP_DISABLE_PIP_VERSION_CHECK=1
 

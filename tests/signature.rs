@@ -84,16 +84,12 @@ fn run_vectors(text: &str) -> usize {
     ran
 }
 
+/// The rows that are shipped; and those of the file that PAYMENT_IDEM_VECTORS names, where it names one.
 #[test]
 fn known_answers_hold() {
     assert_eq!(run_vectors(common::STRIPE_VECTORS), 58);
-}
-
-#[test]
-fn known_answers_of_the_full_collection_hold_where_it_is_at_hand() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/vectors/signatures.jsonl");
-    if let Ok(text) = std::fs::read_to_string(path) {
-        assert!(run_vectors(&text) >= 58);
+    if let Ok(path) = std::env::var("PAYMENT_IDEM_VECTORS") {
+        assert!(run_vectors(&std::fs::read_to_string(path).unwrap()) >= 58);
     }
 }
 

@@ -74,7 +74,7 @@ COMMENT ON COLUMN payment_idem.orders.ledger_head IS 'The hash of its last ledge
 COMMENT ON COLUMN payment_idem.orders.outbox_seq IS 'The seq of its last outbox row; 0 where there is none.';
 COMMENT ON COLUMN payment_idem.orders.gateway_order_id IS
     'The gateway''s id of the order, where the caller told it; unique through order_keys, so that setting it is no key update.';
-COMMENT ON COLUMN payment_idem.orders.expires_at IS 'When an unpaid order expires.';
+COMMENT ON COLUMN payment_idem.orders.expires_at IS 'When it is meant to expire if unpaid; kept, and not acted upon: only a payment_expired event moves the order.';
 COMMENT ON COLUMN payment_idem.orders.created_at IS 'When the order was made.';
 COMMENT ON COLUMN payment_idem.orders.updated_at IS 'When the order last changed.';
 

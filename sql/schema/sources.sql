@@ -30,7 +30,7 @@ COMMENT ON COLUMN payment_idem.sources.keep_payload IS 'Whether the raw bytes an
 COMMENT ON COLUMN payment_idem.sources.tolerance_s IS
     'Seconds that a signed timestamp may lie in the past or future; NULL: as the definition says.';
 COMMENT ON COLUMN payment_idem.sources.http_status IS
-    'Overrides of the status to answer: {"outcome": 2xx, "outcome/reason": 4xx}.';
+    'Overrides of the status to answer, by outcome or outcome/reason: {"duplicate": 208, "rejected/signature_mismatch": 400}.';
 COMMENT ON COLUMN payment_idem.sources.created_at IS 'When the source was made.';
 
 CREATE TABLE payment_idem.signing_secrets (

@@ -10,7 +10,6 @@ import hmac
 import json
 import multiprocessing
 import os
-import shlex
 import signal
 import sys
 import threading
@@ -132,10 +131,10 @@ def twenty_couriers(stage, conn, tenant):
         list(couriers)  # raises what a courier raised
     stage.table()
     stage.claim("The others waited for the first", """
-        SELECT count(DISTINCT pid) AS waiting, bool_or(backend = ANY (blocked_by)) AS behind_first,
-               bool_or(backend = pid) AS first_waits_too
+        SELECT count(DISTINCT pid) AS waiting, bool_or(backend = ANY (blocked_by)) AS "behind the first",
+               bool_or(backend = pid) AS "the first waits"
         FROM shop.lock_waits, shop.answers WHERE outcome = 'applied'""",
-                waiting=COPIES - 1, behind_first=True, first_waits_too=False)
+                waiting=COPIES - 1, **{"behind the first": True, "the first waits": False})
     stage.claim("Everybody is answered 200", """
         SELECT count(*) FILTER (WHERE outcome = 'applied') AS applied,
                count(*) FILTER (WHERE outcome = 'duplicate' AND first_outcome = 'applied') AS duplicates,
@@ -215,6 +214,7 @@ def money_before_the_order(stage, conn, tenant):
     create_order(conn, tenant, PHONE)
     deliver(conn, "evt_phone, redelivered", tenant, "evt_phone", body)
     stage.table()
+    stage.remark("A duplicate repeats the first answer's reason.")
     stage.claim("The order is born paid", """
         SELECT outcome, order_status::text FROM shop.answers WHERE delivery = 'create_order ' || %s""", [PHONE],
                 outcome="created", order_status="COMPLETED")
@@ -258,17 +258,17 @@ def death_after_commit(stage, conn, tenant):
     except EOFError:
         reported = None
     stage.judge("Killed, the answer never read", {  # what no database knows
-        "was_alive": alive, "exit_code": client.exitcode, "reported": reported,
-        "commit_unheard": b"COMMIT\0" in line.withheld,
-    }, was_alive=True, exit_code=-signal.SIGKILL, reported=None, commit_unheard=True)
+        "was alive": alive, "exit code": client.exitcode, "reported": reported,
+        "answer lost": b"COMMIT\0" in line.withheld,
+    }, reported=None, **{"was alive": True, "exit code": -signal.SIGKILL, "answer lost": True})
     deliver(conn, "evt_camera, redelivered", tenant, "evt_camera", body)
     stage.table()
-    stage.claim("The redelivery finds it all done", """
+    stage.claim("The redelivery finds it done", """
         SELECT again.outcome, again.http_status AS "HTTP", again.first_outcome AS first,
-               again.transaction_id = dead.transaction_id AS same_line
+               again.transaction_id = dead.transaction_id AS "same entry"
         FROM shop.answers dead JOIN shop.answers again USING (event_id)
         WHERE event_id = 'evt_camera' AND dead.n < again.n""",
-                outcome="duplicate", HTTP=200, first="applied", same_line=True)
+                outcome="duplicate", HTTP=200, first="applied", **{"same entry": True})
     stage.claim("It happened once", EFFECTS, ["evt_camera"], receipts=1, ledger=1, outbox=1)
 
 
@@ -327,18 +327,18 @@ def books(stage, _, __):
     stage.claim("No deadlock, and no error", """
         SELECT deadlocks, (SELECT count(*) FROM shop.answers WHERE outcome = 'ERROR') AS errors
         FROM pg_stat_database WHERE datname = current_database()""", deadlocks=0, errors=0)
-    stage.claim("check_invariants() finds nothing", """
+    stage.claim("check_invariants() is empty", """
         SELECT count(*) AS violations, string_agg(concat_ws(' ', invariant, subject, detail), '; ') AS which
         FROM payment_idem.check_invariants()""", violations=0)
 
 
-def look_around(conn):
-    info = conn.info
+def look_around():
+    """What to ask; scripts/demo.sh goes on with how to connect."""
     print(f"""
-{bold('Look around:')} {shlex.join(['psql', '-h', info.host, '-p', str(info.port), '-U', info.user, info.dbname])}
-   SELECT delivery, outcome, reason, http_status, order_status FROM shop.answers ORDER BY n;
-   SELECT kind, amount_minor, expected_amount_minor, detail FROM payment_idem.exceptions;
-   SELECT event_id, seq, from_status, to_status, amount_minor, hash FROM payment_idem.transactions;""")
+{bold('Worth a look:')}
+  SELECT delivery, outcome, reason, http_status, order_status FROM shop.answers ORDER BY n;
+  SELECT kind, amount_minor, expected_amount_minor, detail FROM payment_idem.exceptions;
+  SELECT event_id, seq, from_status, to_status, amount_minor, hash FROM payment_idem.transactions;""")
 
 
 ACTS = (open_shop, twenty_couriers, another_body, forgeries, money_that_does_not_fit, money_before_the_order,
@@ -358,9 +358,10 @@ def main():
         stage, tenant = Stage(conn), uuid.uuid4()
         for act in ACTS:
             act(stage, conn, tenant)
-        if os.environ.get("KEEP") == "1":
-            look_around(conn)
-        return stage.finish()
+        status = stage.finish()
+    if os.environ.get("KEEP") == "1":
+        look_around()
+    return status
 
 
 if __name__ == "__main__":

@@ -73,6 +73,10 @@ class Stage:
             print("   " + (text if number else dim(text)))
         print()
 
+    def remark(self, words):
+        """A word on the table above."""
+        print(f"   {words}\n")
+
     def claim(self, words, sql, params=(), **expected):
         """Asks the database: the one row of the query must have the expected values. An error is a value, too."""
         try:
