@@ -47,7 +47,7 @@ CREATE FUNCTION payment_idem.ingest(tenant uuid, event_id text, payload bytea, s
                                     source text DEFAULT 'default', headers jsonb DEFAULT NULL)
 RETURNS SETOF payment_idem.ingest_result
 LANGUAGE c ROWS 1 SET search_path = pg_catalog, payment_idem, pg_temp
-AS 'MODULE_PATHNAME', 'ingest_bytes_wrapper';
+AS 'MODULE_PATHNAME', 'ingest_wrapper';
 COMMENT ON FUNCTION payment_idem.ingest(uuid, text, bytea, text, text, jsonb) IS
     'Takes in one webhook delivery, by its exact bytes, in the caller''s transaction: one authentic event, one durable effect. Commit whatever the outcome, then answer http_status.';
 
@@ -55,7 +55,7 @@ CREATE FUNCTION payment_idem.ingest(tenant uuid, event_id text, payload text, si
                                     source text DEFAULT 'default', headers jsonb DEFAULT NULL)
 RETURNS SETOF payment_idem.ingest_result
 LANGUAGE c ROWS 1 SET search_path = pg_catalog, payment_idem, pg_temp
-AS 'MODULE_PATHNAME', 'ingest_text_wrapper';
+AS 'MODULE_PATHNAME', 'ingest_wrapper';
 COMMENT ON FUNCTION payment_idem.ingest(uuid, text, text, text, text, jsonb) IS
     'The same over the UTF-8 bytes of a text.';
 

@@ -1,5 +1,4 @@
 //! `ingest`, over bytes and over text.
-#![allow(clippy::type_complexity, reason = "pgrx does not look through an alias of the columns")]
 
 use std::collections::HashMap;
 
@@ -11,29 +10,17 @@ use serde_json::value::RawValue;
 
 use crate::api::access::{Profile, require_tenant};
 use crate::domain::signature::Headers;
-use crate::flow::ingest::{Answer, Request, ingest};
+use crate::flow::ingest::{Request, ingest as take_in};
 use crate::pg::caller::as_owner;
 use crate::pg::error::{invalid, raise, required};
 use crate::pg::jsonb;
 use crate::store::sources;
 
-/// One row of `ingest_result`.
-type ResultRow = (
-    String,
-    Option<String>,
-    i32,
-    Option<String>,
-    Option<Uuid>,
-    Option<String>,
-    Option<i64>,
-    Option<i64>,
-    Option<String>,
-    Option<String>,
-    Option<TimestampWithTimeZone>,
-);
-
+/// Both overloads: a `text` lies in memory as a `bytea` does, and in a UTF-8 database (the only one
+/// that the extension installs into) its bytes are what the sender signed.
 #[pg_extern(sql = false)]
-fn ingest_bytes(
+#[allow(clippy::type_complexity, reason = "the columns of ingest_result, once")]
+fn ingest(
     tenant: Option<Uuid>,
     event_id: Option<&str>,
     payload: Option<&[u8]>,
@@ -56,44 +43,6 @@ fn ingest_bytes(
         name!(first_received_at, Option<TimestampWithTimeZone>),
     ),
 > {
-    TableIterator::once(answer(tenant, event_id, payload, sig, source, headers))
-}
-
-#[pg_extern(sql = false)]
-fn ingest_text(
-    tenant: Option<Uuid>,
-    event_id: Option<&str>,
-    payload: Option<&str>,
-    sig: Option<&str>,
-    source: Option<&str>,
-    headers: Option<AnyElement>,
-) -> TableIterator<
-    'static,
-    (
-        name!(outcome, String),
-        name!(reason, Option<String>),
-        name!(http_status, i32),
-        name!(event_id, Option<String>),
-        name!(order_id, Option<Uuid>),
-        name!(order_status, Option<String>),
-        name!(transaction_id, Option<i64>),
-        name!(exception_id, Option<i64>),
-        name!(payload_sha256, Option<String>),
-        name!(first_outcome, Option<String>),
-        name!(first_received_at, Option<TimestampWithTimeZone>),
-    ),
-> {
-    TableIterator::once(answer(tenant, event_id, payload.map(str::as_bytes), sig, source, headers))
-}
-
-fn answer(
-    tenant: Option<Uuid>,
-    event_id: Option<&str>,
-    payload: Option<&[u8]>,
-    signature: Option<&str>,
-    source: Option<&str>,
-    headers: Option<AnyElement>,
-) -> ResultRow {
     let tenant = required(tenant, "tenant");
     let payload = required(payload, "payload");
     let source = required(source, "source");
@@ -108,13 +57,9 @@ fn answer(
                 "Make it with payment_idem.create_source(), or pass the name of one that exists.",
             )
         };
-        ingest(&source, &Request { tenant, event_id, payload, signature, headers: headers.as_ref() })
+        take_in(&source, &Request { tenant, event_id, payload, signature: sig, headers: headers.as_ref() })
     });
-    row(answer)
-}
-
-fn row(answer: Answer) -> ResultRow {
-    (
+    TableIterator::once((
         answer.outcome.as_str().to_owned(),
         answer.reason,
         answer.http_status.into(),
@@ -126,7 +71,7 @@ fn row(answer: Answer) -> ResultRow {
         answer.payload_sha256.map(hex::encode),
         answer.first_outcome,
         answer.first_received_at.map(Into::into),
-    )
+    ))
 }
 
 /// The request's headers from a JSON object; an array is a header that came several times. What is
