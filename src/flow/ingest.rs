@@ -140,7 +140,7 @@ impl Call<'_> {
         match signature::verify(
             self.source.gateway.scheme(),
             &signed,
-            &secrets,
+            secrets,
             self.now.unix_s(),
             self.source.tolerance_s,
         ) {

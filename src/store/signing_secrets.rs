@@ -19,7 +19,7 @@ statement!(
 );
 statement!(
     FIND_ACTIVE,
-    "SELECT secret_id, valid_until FROM payment_idem.signing_secrets \
+    "SELECT secret_id FROM payment_idem.signing_secrets \
      WHERE tenant = $1 AND source = $2 AND secret = $3 AND (valid_until IS NULL OR valid_until > $4) \
      ORDER BY secret_id LIMIT 1",
     [UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]

@@ -49,11 +49,11 @@ pub struct Source {
 
 impl Source {
     /// The secrets that are valid at a moment.
-    pub fn secrets_at(&self, moment: Moment) -> Vec<Secret> {
+    pub fn secrets_at(&self, moment: Moment) -> Vec<&Secret> {
         self.secrets
             .iter()
             .filter(|(_, from, until)| *from <= moment && until.is_none_or(|until| moment < until))
-            .map(|(secret, _, _)| secret.clone())
+            .map(|(secret, _, _)| secret)
             .collect()
     }
 }

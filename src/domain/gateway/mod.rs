@@ -71,14 +71,6 @@ impl Gateway {
         !self.mapping.id.0.is_empty()
     }
 
-    /// Seconds to either side of now that a signed timestamp may lie; `None` when this gateway
-    /// signs no timestamp.
-    #[must_use]
-    pub fn tolerance_s(&self) -> Option<u32> {
-        let signed = self.scheme.signed_text.has_timestamp();
-        signed.then_some(self.scheme.tolerance_s)
-    }
-
     /// How its deliveries are authenticated.
     #[must_use]
     pub fn scheme(&self) -> &Scheme {

@@ -173,10 +173,10 @@ pub fn digest(body: &[u8]) -> [u8; 32] {
 /// Each secret costs one pass over the body. MACs are compared in constant time, every one with
 /// every candidate, so the time taken tells nothing about where or which one differs.
 #[must_use]
-pub fn verify(
+pub fn verify<'a>(
     scheme: &Scheme,
     delivery: &Delivery<'_>,
-    secrets: &[Secret],
+    secrets: impl IntoIterator<Item = &'a Secret>,
     now_unix_s: i64,
     tolerance_s: Option<u32>,
 ) -> Verdict {
@@ -186,10 +186,10 @@ pub fn verify(
     }
 }
 
-fn verify_or_malformed(
+fn verify_or_malformed<'a>(
     scheme: &Scheme,
     delivery: &Delivery<'_>,
-    secrets: &[Secret],
+    secrets: impl IntoIterator<Item = &'a Secret>,
     now_unix_s: i64,
     tolerance_s: Option<u32>,
 ) -> Result<Verdict, Malformed> {
