@@ -59,6 +59,26 @@ AS 'MODULE_PATHNAME', 'ingest_wrapper';
 COMMENT ON FUNCTION payment_idem.ingest(uuid, text, text, text, text, jsonb) IS
     'The same over the UTF-8 bytes of a text.';
 
+CREATE FUNCTION payment_idem.ingest_batch(tenant uuid, event_ids text[], payloads bytea[], sigs text[],
+                                          source text DEFAULT 'default', headers jsonb[] DEFAULT NULL)
+RETURNS TABLE (item integer, outcome text, reason text, http_status integer, event_id text, order_id uuid,
+               order_status text, transaction_id bigint, exception_id bigint, payload_sha256 text, first_outcome text,
+               first_received_at timestamptz)
+LANGUAGE c ROWS 100 SET search_path = pg_catalog, payment_idem, pg_temp
+AS 'MODULE_PATHNAME', 'ingest_batch_wrapper';
+COMMENT ON FUNCTION payment_idem.ingest_batch(uuid, text[], bytea[], text[], text, jsonb[]) IS
+    'Takes in many deliveries of one source (at most 10000), as if by one ingest after the other: one row per element of payloads, in their order, numbered by item from 1. The other arrays run along it or are NULL. Locks are taken in one order over the whole batch, so that batches do not deadlock.';
+
+CREATE FUNCTION payment_idem.ingest_batch(tenant uuid, event_ids text[], payloads text[], sigs text[],
+                                          source text DEFAULT 'default', headers jsonb[] DEFAULT NULL)
+RETURNS TABLE (item integer, outcome text, reason text, http_status integer, event_id text, order_id uuid,
+               order_status text, transaction_id bigint, exception_id bigint, payload_sha256 text, first_outcome text,
+               first_received_at timestamptz)
+LANGUAGE c ROWS 100 SET search_path = pg_catalog, payment_idem, pg_temp
+AS 'MODULE_PATHNAME', 'ingest_batch_wrapper';
+COMMENT ON FUNCTION payment_idem.ingest_batch(uuid, text[], text[], text[], text, jsonb[]) IS
+    'The same over the UTF-8 bytes of texts.';
+
 CREATE FUNCTION payment_idem.claim(worker text, max_rows integer DEFAULT 10, lease interval DEFAULT '60 seconds',
                                    actions text[] DEFAULT NULL, tenant uuid DEFAULT NULL)
 RETURNS TABLE (lease_token uuid, lease_until timestamptz, message_id uuid, tenant_id uuid, action text, order_id uuid,

@@ -2,9 +2,7 @@
 
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::heap_tuple::PgHeapTuple;
-use pgrx::{
-    AnyElement, PgSqlErrorCode, PgTrigger, PgTriggerError, Uuid, WhoAllocated, pg_extern, pg_trigger,
-};
+use pgrx::{PgSqlErrorCode, PgTrigger, PgTriggerError, Uuid, WhoAllocated, pg_extern, pg_trigger};
 
 use crate::api::access::{Profile, require_all_tenants, require_secret, require_tenant};
 use crate::domain::identifier;
@@ -12,8 +10,9 @@ use crate::domain::json::without_place;
 use crate::domain::signature::{MIN_SECRET_BYTES, Secret};
 use crate::pg::caller::as_owner;
 use crate::pg::error::{exists_differently, invalid, raise, required, sentence};
+use crate::pg::invalidation;
+use crate::pg::jsonb::JsonText;
 use crate::pg::moment::Moment;
-use crate::pg::{invalidation, jsonb};
 use crate::store::sources::{self, NewSource};
 use crate::store::{gateways, signing_secrets, tenants};
 
@@ -56,12 +55,12 @@ fn create_source(
     tenant: Option<Uuid>,
     source: Option<&str>,
     gateway: Option<&str>,
-    options: Option<AnyElement>,
+    options: Option<JsonText>,
 ) {
     let tenant = required(tenant, "tenant");
     let source = required(source, "source");
     let gateway = required(gateway, "gateway");
-    let options = jsonb::text(required(options, "options"));
+    let options = required(options, "options").0;
     if let Err(fault) = identifier::check(source) {
         invalid("source", sentence(&fault), "Name the endpoint in a word, such as \"default\".")
     }

@@ -2,23 +2,23 @@
 
 use include_dir::{Dir, include_dir};
 use pgrx::iter::TableIterator;
-use pgrx::{AnyElement, JsonB, name, pg_extern};
+use pgrx::{JsonB, name, pg_extern};
 
 use crate::api::access::{Profile, require_all_tenants};
 use crate::domain::gateway::Gateway;
 use crate::domain::identifier;
 use crate::pg::caller::as_owner;
 use crate::pg::error::{invalid, required, sentence};
-use crate::pg::jsonb;
+use crate::pg::jsonb::JsonText;
 use crate::store::gateways;
 
 /// One file per gateway, named after it: no code knows any of them.
 static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/gateways");
 
 #[pg_extern(sql = false)]
-fn define_gateway(name: Option<&str>, definition: Option<AnyElement>) {
+fn define_gateway(name: Option<&str>, definition: Option<JsonText>) {
     let name = required(name, "name");
-    let definition = jsonb::text(required(definition, "definition"));
+    let definition = required(definition, "definition").0;
     if let Err(fault) = identifier::check(name) {
         invalid("name", sentence(&fault), "Name the gateway in a word.")
     }

@@ -6,9 +6,8 @@ use pgrx::Uuid;
 use uuid::Uuid as OrderedUuid;
 
 use crate::domain::order::Status;
-use crate::domain::outcome::Outcome;
-use crate::flow::locate::locate;
-use crate::flow::settle::{Case, settle};
+use crate::flow::locate::Orders;
+use crate::flow::settle::{Case, RivalWasFirst, settle};
 use crate::pg::error::{serialization_failure, write_prevented};
 use crate::pg::moment::Moment;
 use crate::store::event_receipts::{self, Parked};
@@ -136,46 +135,54 @@ fn claim_gateway_order(facts: &Facts<'_>, order_id: Uuid) -> Option<Uuid> {
 
 /// Settles the events that waited for this order, in order of arrival.
 fn settle_parked(facts: &Facts<'_>, order_id: Uuid, now: Moment) {
+    let mut waiting = parked(facts);
+    while !waiting.is_empty() && settle_all(facts, order_id, &waiting, now).is_err() {
+        let rest = parked(facts);
+        if rest.len() == waiting.len() {
+            write_prevented("a parked event");
+        }
+        waiting = rest;
+    }
+}
+
+/// The events that wait for this order, or for one of the same name.
+fn parked(facts: &Facts<'_>) -> Vec<Parked> {
     let mut waiting = event_receipts::parked_by_reference(facts.tenant, facts.client_txn_id);
     if let Some(gateway_order_id) = facts.gateway_order_id {
         waiting.extend(event_receipts::parked_by_gateway_order(facts.tenant, gateway_order_id));
     }
     waiting.sort_by_key(|parked| parked.receipt);
     waiting.dedup_by_key(|parked| parked.receipt);
-    let mut sources: HashMap<String, Option<Source>> = HashMap::new();
-    for parked in waiting {
-        let source = sources
-            .entry(parked.source.clone())
-            .or_insert_with(|| sources::load(facts.tenant, &parked.source));
-        if let Some(source) = source {
-            settle_one(facts, order_id, source, &parked, now);
-        }
-    }
+    waiting
 }
 
-fn settle_one(facts: &Facts<'_>, order_id: Uuid, source: &Source, parked: &Parked, now: Moment) {
-    // The order is read anew for each: the one before may have moved it.
-    let found = locate(facts.tenant, source, &parked.event);
-    if found.order().is_none_or(|order| order.order_id != *order_id.as_bytes()) {
-        return; // it speaks for another merchant's order of the same reference
+fn settle_all(
+    facts: &Facts<'_>,
+    order_id: Uuid,
+    waiting: &[Parked],
+    now: Moment,
+) -> Result<(), RivalWasFirst> {
+    let mut sources: HashMap<&str, Option<Source>> = HashMap::new();
+    for parked in waiting {
+        sources.entry(&parked.source).or_insert_with(|| sources::load(facts.tenant, &parked.source));
     }
-    let case = Case {
-        tenant: facts.tenant,
-        source,
-        identity: &parked.identity,
-        receipt: parked.receipt,
-        event: &parked.event,
-        event_id: parked.event.event_id.as_deref(),
-        delivery: None,
-        now,
-    };
-    let settled_elsewhere = || {
-        event_receipts::find(facts.tenant, &source.name, &parked.identity)
-            .is_some_and(|known| known.outcome != Outcome::Parked.as_str())
-    };
-    if settle(&case, &found).is_none() && !settled_elsewhere() {
-        write_prevented("a parked event");
-    }
+    let mut orders = Orders::locking(facts.tenant);
+    let cases: Vec<Case<'_>> = waiting
+        .iter()
+        .filter_map(|parked| Some((parked, sources[parked.source.as_str()].as_ref()?)))
+        .map(|(parked, source)| Case {
+            source,
+            identity: &parked.identity,
+            receipt: parked.receipt,
+            event: Ok(&parked.event),
+            event_id: parked.event.event_id.as_deref(),
+            delivery: None,
+            found: orders.locate(source, &parked.event),
+        })
+        // Others speak for another merchant's order of the same reference.
+        .filter(|case| case.found.order_id() == Some(*order_id.as_bytes()))
+        .collect();
+    settle(facts.tenant, &orders, &cases, now).map(|_| ())
 }
 
 fn answer(outcome: &'static str, tenant: Uuid, order_id: Uuid) -> Created {

@@ -1,26 +1,26 @@
-//! `ingest`: from the bytes of one delivery to its one effect.
+//! `ingest`: from the bytes of deliveries to one effect per event.
 
-use pgrx::Uuid;
+use std::collections::{HashMap, HashSet};
+
+use pgrx::{Uuid, check_for_interrupts};
 
 use crate::domain::decision::decide_alone;
 use crate::domain::event::{self, Event, Unreadable};
 use crate::domain::identifier;
+use crate::domain::order::Status;
 use crate::domain::outcome::{Outcome, Reason};
 use crate::domain::signature::{self, Delivery as Signed, Headers, Verdict};
-use crate::flow::locate::{Found, locate, meet_create_order};
-use crate::flow::settle::{Case, Settled, settle};
-use crate::pg::error::{sentence, write_prevented};
+use crate::flow::locate::{Found, Orders, meet_create_order};
+use crate::flow::settle::{Case, RivalWasFirst, Settled, settle};
+use crate::pg::error::write_prevented;
 use crate::pg::moment::Moment;
 use crate::store::anomalies::{self, Anomaly};
-use crate::store::effects::{self, Delivery, ExceptionFacts, Receipt, Written};
-use crate::store::event_receipts::{self, Known};
-use crate::store::payment_references::Keys;
+use crate::store::event_receipts::{self, Delivery, Known, Parked};
+use crate::store::orders;
 use crate::store::sources::Source;
 
 /// One delivery, as the caller got it from the wire.
 pub struct Request<'a> {
-    /// The tenant.
-    pub tenant: Uuid,
     /// The event id, where the caller knows it.
     pub event_id: Option<&'a str>,
     /// The exact bytes of the body.
@@ -45,7 +45,7 @@ pub struct Answer {
     /// Its order,
     pub order_id: Option<Uuid>,
     /// and that order's status now.
-    pub order_status: Option<String>,
+    pub order_status: Option<Status>,
     /// The number of the ledger line.
     pub transaction_id: Option<i64>,
     /// The number of the exception.
@@ -58,45 +58,93 @@ pub struct Answer {
     pub first_received_at: Option<Moment>,
 }
 
-/// Takes in one delivery. Writes nothing before the signature holds.
-pub fn ingest(source: &Source, request: &Request<'_>) -> Answer {
-    if request.payload.len() > source.max_payload_bytes {
-        return rejected(source, Reason::TooLarge, request.event_id, None);
+/// Takes in deliveries of one source, as if they had come one after the other. Writes nothing of a
+/// delivery before its signature holds.
+pub fn ingest(tenant: Uuid, source: &Source, requests: &[Request<'_>]) -> Vec<Answer> {
+    let call = Call { tenant, source, now: Moment::now() };
+    let opened: Vec<Opened<'_>> = requests.iter().map(|request| call.open(request)).collect();
+    let mut identities = HashSet::new();
+    let first_copies: Vec<&Envelope<'_>> = opened
+        .iter()
+        .filter_map(Opened::envelope)
+        .filter(|envelope| identities.insert(envelope.identity.text.as_str()))
+        .collect();
+    let mut known = call.find(&first_copies);
+    loop {
+        match call.settle(&first_copies, &known) {
+            Ok(turns) => break call.answer(&opened, known, turns),
+            Err(RivalWasFirst) => {
+                // It has committed by now, and is seen by a new statement.
+                let found = call.find(&first_copies);
+                if steps_left(&first_copies, &found) == steps_left(&first_copies, &known) {
+                    write_prevented("a receipt");
+                }
+                known = found;
+            }
+        }
     }
-    let call = Call { source, request, now: Moment::now(), sha256: signature::digest(request.payload) };
-    if let Err(reason) = call.authenticate() {
-        return call.rejected(reason, request.event_id);
+}
+
+/// How far these events are from being settled; a rival that was first brings them nearer.
+fn steps_left(envelopes: &[&Envelope<'_>], known: &KnownEvents) -> usize {
+    let steps = |envelope: &&Envelope<'_>| match known.get(&envelope.identity.text) {
+        None => 2,
+        Some(first) if is_parked(first) => 1,
+        Some(_) => 0,
+    };
+    envelopes.iter().map(steps).sum()
+}
+
+fn is_parked(known: &Known) -> bool {
+    known.outcome == Outcome::Parked.as_str()
+}
+
+/// What is known of events, by identity.
+type KnownEvents = HashMap<String, Known>;
+
+/// A delivery after its bytes were looked at, and nothing else.
+enum Opened<'a> {
+    Rejected { answer: Answer, anomaly: Option<Anomaly<'a>> },
+    Event(Envelope<'a>),
+}
+
+impl<'a> Opened<'a> {
+    fn envelope(&self) -> Option<&Envelope<'a>> {
+        match self {
+            Opened::Event(envelope) => Some(envelope),
+            Opened::Rejected { .. } => None,
+        }
     }
-    let read = event::read(&source.gateway, request.payload);
-    let signed_id = match &read {
+}
+
+/// An authentic delivery.
+struct Envelope<'a> {
+    request: &'a Request<'a>,
+    sha256: [u8; 32],
+    identity: Identity,
+    read: Result<Event, Unreadable>,
+}
+
+impl Envelope<'_> {
+    /// The event's id: the signed one or, where none is signed, the one given.
+    fn event_id(&self) -> Option<&str> {
+        signed_id(&self.read).or(self.request.event_id)
+    }
+
+    fn delivery(&self, source: &Source) -> Delivery<'_> {
+        Delivery {
+            identity_kind: self.identity.kind,
+            payload_sha256: self.sha256,
+            evidence: source.keep_payload.then_some(self.request.payload),
+        }
+    }
+}
+
+fn signed_id(read: &Result<Event, Unreadable>) -> Option<&str> {
+    match read {
         Ok(event) => event.event_id.as_deref(),
         Err(unreadable) => unreadable.event_id.as_deref(),
-    };
-    if let (Some(signed), Some(given)) = (signed_id, request.event_id)
-        && signed != given
-    {
-        let kind = "event_id_mismatch";
-        call.note(&Anomaly {
-            kind,
-            identity: signed,
-            claimed_id: Some(given),
-            payload_sha256: call.sha256,
-            first: None,
-        });
-        return call.rejected(Reason::EventIdMismatch, Some(signed));
     }
-    // A body that cannot be relied on gives no identity either: it must not stand in the way of a true event.
-    let identity = Identity::of(signed_id.filter(|_| source.id_signed && read.is_ok()), &call.sha256);
-    let event_id = signed_id.or(request.event_id);
-    let find = || event_receipts::find(request.tenant, &source.name, &identity.text);
-    let answer = match find() {
-        Some(known) => call.again(&identity, known),
-        None => call.first(&identity, event_id, &read),
-    };
-    // A rival was first: it has committed by now, and is seen by a new statement.
-    answer
-        .or_else(|| find().and_then(|known| call.again(&identity, known)))
-        .unwrap_or_else(|| write_prevented("a receipt"))
 }
 
 /// What makes an event the same event.
@@ -119,16 +167,74 @@ impl Identity {
     }
 }
 
+/// An event whose turn it is to be settled: new, or parked and tried again.
+struct Turn<'a> {
+    envelope: &'a Envelope<'a>,
+    parked: Option<Parked>,
+    receipt: i64,
+    found: Found,
+}
+
+impl Turn<'_> {
+    /// The event; a parked one as it was read then, for `create_order` would settle the same facts.
+    fn event(&self) -> Result<&Event, &Unreadable> {
+        self.parked.as_ref().map_or(self.envelope.read.as_ref(), |parked| Ok(&parked.event))
+    }
+
+    /// The event, where it has to do with an order.
+    fn event_of_order(&self, source: &Source) -> Option<&Event> {
+        self.event().ok().filter(|event| decide_alone(event, source.live_mode).is_none())
+    }
+}
+
+/// What was settled: number and result by identity, and the orders as they were before.
+struct Turns<'a> {
+    settled: HashMap<&'a str, (i64, Settled)>,
+    orders: Orders,
+}
+
 struct Call<'a> {
+    tenant: Uuid,
     source: &'a Source,
-    request: &'a Request<'a>,
     now: Moment,
-    sha256: [u8; 32],
 }
 
 impl Call<'_> {
-    fn authenticate(&self) -> Result<(), Reason> {
-        let request = self.request;
+    /// Authenticates a delivery and reads its event.
+    fn open<'b>(&self, request: &'b Request<'b>) -> Opened<'b> {
+        check_for_interrupts!();
+        let reject = |reason, event_id: Option<&str>, sha256| Opened::Rejected {
+            answer: self.rejected(reason, event_id, sha256),
+            anomaly: None,
+        };
+        if request.payload.len() > self.source.max_payload_bytes {
+            return reject(Reason::TooLarge, request.event_id, None);
+        }
+        let sha256 = signature::digest(request.payload);
+        if let Err(reason) = self.authenticate(request) {
+            return reject(reason, request.event_id, Some(sha256));
+        }
+        let read = event::read(&self.source.gateway, request.payload);
+        if let (Some(signed), Some(given)) = (signed_id(&read), request.event_id)
+            && signed != given
+        {
+            let anomaly = Anomaly {
+                kind: "event_id_mismatch",
+                identity: signed.to_owned(),
+                claimed_id: Some(given),
+                payload_sha256: sha256,
+                first: None,
+            };
+            let answer = self.rejected(Reason::EventIdMismatch, Some(signed), Some(sha256));
+            return Opened::Rejected { answer, anomaly: Some(anomaly) };
+        }
+        // A body that cannot be relied on gives no identity either: it must not stand in the way of a true event.
+        let signed = signed_id(&read).filter(|_| self.source.id_signed && read.is_ok());
+        let identity = Identity::of(signed, &sha256);
+        Opened::Event(Envelope { request, sha256, identity, read })
+    }
+
+    fn authenticate(&self, request: &Request<'_>) -> Result<(), Reason> {
         if request.event_id.is_some_and(|id| identifier::check(id).is_err()) {
             return Err(Reason::EventIdMalformed);
         }
@@ -151,245 +257,219 @@ impl Call<'_> {
         }
     }
 
-    /// A first delivery; `None` where a rival was first after all.
-    fn first(
+    fn find(&self, envelopes: &[&Envelope<'_>]) -> KnownEvents {
+        let identities: Vec<&str> =
+            envelopes.iter().map(|envelope| envelope.identity.text.as_str()).collect();
+        event_receipts::find(self.tenant, &self.source.name, &identities).into_iter().collect()
+    }
+
+    /// Settles what is new, and what was parked and has an order now.
+    fn settle<'b>(
         &self,
-        identity: &Identity,
-        event_id: Option<&str>,
-        read: &Result<Event, Unreadable>,
-    ) -> Option<Answer> {
-        let number = event_receipts::next_number();
-        let settled = match read {
-            Err(unreadable) => self.raise_unreadable(identity, number, event_id, unreadable)?,
-            Ok(event) => match decide_alone(event, self.source.live_mode) {
-                Some(reason) => self.record_alone(identity, number, event_id, event, reason)?,
-                None => self.settle_first(identity, number, event_id, event)?,
-            },
+        envelopes: &[&'b Envelope<'b>],
+        known: &KnownEvents,
+    ) -> Result<Turns<'b>, RivalWasFirst> {
+        let mut turns = self.turns(envelopes, known);
+        let orders = self.locate(&mut turns);
+        turns.retain(|turn| turn.parked.is_none() || turn.found != Found::Unknown);
+        let cases: Vec<Case<'_>> = turns
+            .iter()
+            .map(|turn| Case {
+                source: self.source,
+                identity: &turn.envelope.identity.text,
+                receipt: turn.receipt,
+                event: turn.event(),
+                event_id: match &turn.parked {
+                    Some(parked) => parked.event.event_id.as_deref(),
+                    None => turn.envelope.event_id(),
+                },
+                delivery: turn.parked.is_none().then(|| turn.envelope.delivery(self.source)),
+                found: turn.found,
+            })
+            .collect();
+        let settled = settle(self.tenant, &orders, &cases, self.now)?;
+        let settled = turns
+            .iter()
+            .zip(settled)
+            .map(|(turn, settled)| (turn.envelope.identity.text.as_str(), (turn.receipt, settled)))
+            .collect();
+        Ok(Turns { settled, orders })
+    }
+
+    /// The events to be settled, each new one with its number.
+    fn turns<'b>(&self, envelopes: &[&'b Envelope<'b>], known: &KnownEvents) -> Vec<Turn<'b>> {
+        let is_new = |envelope: &&&Envelope<'_>| !known.contains_key(&envelope.identity.text);
+        let mut numbers = event_receipts::take_numbers(envelopes.iter().filter(is_new).count()).into_iter();
+        let turn = |envelope: &&'b Envelope<'b>| {
+            let (parked, receipt) = match known.get(&envelope.identity.text) {
+                None => (None, numbers.next().expect("a number for each new event")),
+                Some(first) if is_parked(first) && first.payload_sha256 == envelope.sha256 => {
+                    let identity = &envelope.identity.text;
+                    let parked = event_receipts::parked(self.tenant, &self.source.name, identity)?;
+                    (Some(parked), first.receipt)
+                }
+                Some(_) => return None,
+            };
+            Some(Turn { envelope, parked, receipt, found: Found::Unknown })
         };
-        if let (Some(event_id), false) = (event_id, self.source.id_signed) {
-            self.note_reused_id(identity, event_id, number);
+        envelopes.iter().filter_map(turn).collect()
+    }
+
+    /// Finds and locks the orders of these events. New ones that have none meet `create_order`
+    /// and look again.
+    fn locate(&self, turns: &mut [Turn<'_>]) -> Orders {
+        let one = turns.len() <= 1;
+        let mut orders = if one { Orders::locking(self.tenant) } else { Orders::looking(self.tenant) };
+        self.look(&mut orders, turns, |_| true);
+        let lost = |turn: &Turn<'_>| turn.parked.is_none() && turn.found == Found::Unknown;
+        let events =
+            turns.iter().filter(|turn| lost(turn)).filter_map(|turn| turn.event_of_order(self.source));
+        meet_create_order(self.tenant, events);
+        self.look(&mut orders, turns, lost);
+        if !one {
+            orders.lock_found();
+            self.look(&mut orders, turns, |_| true);
         }
-        Some(self.settled(number, event_id, &settled, None))
+        orders
     }
 
-    fn raise_unreadable(
-        &self,
-        identity: &Identity,
-        number: i64,
-        event_id: Option<&str>,
-        unreadable: &Unreadable,
-    ) -> Option<Settled> {
-        let (outcome, reason) = (Outcome::Exception, Reason::PayloadUnreadable);
-        let delivery = self.delivery(identity);
-        let receipt = self.receipt_alone(identity, number, event_id, None, (outcome, reason), &delivery);
-        let detail = sentence(unreadable);
-        let facts = ExceptionFacts { expected: None, detail: &detail };
-        let written = effects::raise(&receipt, &Keys::default(), 0, &facts);
-        (written == Written::All).then_some(Settled::alone(outcome, reason))
-    }
-
-    fn record_alone(
-        &self,
-        identity: &Identity,
-        number: i64,
-        event_id: Option<&str>,
-        event: &Event,
-        reason: Reason,
-    ) -> Option<Settled> {
-        let delivery = self.delivery(identity);
-        let decided = (Outcome::Recorded, reason);
-        let receipt = self.receipt_alone(identity, number, event_id, Some(event), decided, &delivery);
-        let written = effects::record(&receipt, &Keys::default(), 0, "held");
-        (written == Written::All).then_some(Settled::alone(Outcome::Recorded, reason))
-    }
-
-    fn settle_first(
-        &self,
-        identity: &Identity,
-        number: i64,
-        event_id: Option<&str>,
-        event: &Event,
-    ) -> Option<Settled> {
-        let mut found = locate(self.request.tenant, self.source, event);
-        if matches!(found, Found::Unknown) {
-            meet_create_order(self.request.tenant, event);
-            found = locate(self.request.tenant, self.source, event);
-        }
-        let delivery = self.delivery(identity);
-        settle(&self.case(identity, number, event_id, event, Some(&delivery)), &found)
-    }
-
-    /// A delivery of an event that is known; `None` where a parked one was settled by a rival.
-    fn again(&self, identity: &Identity, known: Known) -> Option<Answer> {
-        if known.payload_sha256 != self.sha256 {
-            return Some(self.conflict(identity, &known));
-        }
-        if known.outcome == Outcome::Parked.as_str() {
-            // As it was read then: create_order would settle the same facts.
-            let tenant = self.request.tenant;
-            let parked = event_receipts::parked_by_identity(tenant, &self.source.name, &identity.text)?;
-            let found = locate(tenant, self.source, &parked.event);
-            if !matches!(found, Found::Unknown) {
-                let event_id = known.event_id.as_deref();
-                let case = self.case(identity, known.receipt, event_id, &parked.event, None);
-                let settled = settle(&case, &found)?;
-                return Some(self.settled(known.receipt, event_id, &settled, Some(&known)));
+    fn look(&self, orders: &mut Orders, turns: &mut [Turn<'_>], which: impl Fn(&Turn<'_>) -> bool) {
+        for turn in turns.iter_mut().filter(|turn| which(turn)) {
+            if let Some(event) = turn.event_of_order(self.source) {
+                turn.found = orders.locate(self.source, event);
             }
         }
-        Some(self.known(Outcome::Duplicate, known.first_reason.clone(), known))
     }
 
-    /// The same signed identity with other bytes: the first digest stays, the second is noted.
-    fn conflict(&self, identity: &Identity, known: &Known) -> Answer {
-        let first: [u8; 32] = known.payload_sha256.as_slice().try_into().expect("a digest of 32 bytes");
-        self.note(&Anomaly {
-            kind: "digest_conflict",
-            identity: &identity.text,
-            claimed_id: None,
-            payload_sha256: self.sha256,
-            first: Some((first, known.receipt)),
-        });
-        let mut answer = self.known(Outcome::DigestConflict, None, known.clone());
-        (answer.transaction_id, answer.exception_id) = (None, None);
-        answer
+    /// An answer per delivery, as it was in its turn; then the anomalies are noted.
+    fn answer(&self, opened: &[Opened<'_>], mut known: KnownEvents, turns: Turns<'_>) -> Vec<Answer> {
+        let Turns { mut settled, orders } = turns;
+        let mut own_numbers: Vec<i64> = settled.values().map(|(number, _)| *number).collect();
+        own_numbers.sort_unstable();
+        let mut statuses: HashMap<[u8; 16], Status> = HashMap::new();
+        let mut anomalies: Vec<Anomaly<'_>> = Vec::new();
+        let mut answers = Vec::with_capacity(opened.len());
+        for opened in opened {
+            let envelope = match opened {
+                Opened::Rejected { answer, anomaly } => {
+                    anomalies.extend(anomaly.clone());
+                    answers.push(answer.clone());
+                    continue;
+                }
+                Opened::Event(envelope) => envelope,
+            };
+            let identity = envelope.identity.text.as_str();
+            if let Some((number, settled)) = settled.remove(identity) {
+                if let (Some(order_id), Some(status)) = (settled.order_id, settled.order_status) {
+                    statuses.insert(*order_id.as_bytes(), status);
+                }
+                if !known.contains_key(identity) {
+                    anomalies.extend(self.reused_id(envelope, number, &own_numbers));
+                }
+                let first = known.entry(identity.to_owned()).or_insert_with(|| Known {
+                    receipt: number,
+                    payload_sha256: envelope.sha256.to_vec(),
+                    first_outcome: settled.outcome.as_str().to_owned(),
+                    first_reason: settled.reason.map(|reason| reason.as_str().to_owned()),
+                    outcome: String::new(),
+                    event_id: envelope.event_id().map(str::to_owned),
+                    order_id: None,
+                    received_at: self.now,
+                });
+                first.outcome = settled.outcome.as_str().to_owned();
+                first.order_id = settled.order_id;
+                let reason = settled.reason.map(|reason| reason.as_str().to_owned());
+                answers.push(self.answer_of(first, settled.outcome, reason, settled.order_status, envelope));
+                continue;
+            }
+            let first = known.get(identity).unwrap_or_else(|| write_prevented("a receipt"));
+            let status = first.order_id.and_then(|order_id| {
+                let before = || orders.status(order_id).or_else(|| orders::status(self.tenant, order_id));
+                statuses.get(order_id.as_bytes()).copied().or_else(before)
+            });
+            if first.payload_sha256 == envelope.sha256 {
+                let reason = first.first_reason.clone();
+                answers.push(self.answer_of(first, Outcome::Duplicate, reason, status, envelope));
+            } else {
+                // The first digest stays, the second is noted.
+                let digest = first.payload_sha256.as_slice().try_into().expect("a digest of 32 bytes");
+                anomalies.push(Anomaly {
+                    kind: "digest_conflict",
+                    identity: identity.to_owned(),
+                    claimed_id: None,
+                    payload_sha256: envelope.sha256,
+                    first: Some((digest, first.receipt)),
+                });
+                let mut answer = self.answer_of(first, Outcome::DigestConflict, None, status, envelope);
+                (answer.transaction_id, answer.exception_id) = (None, None);
+                answers.push(answer);
+            }
+        }
+        anomalies.sort_by(|a, b| a.key().cmp(&b.key())); // as all calls lock them
+        for anomaly in &anomalies {
+            anomalies::note(self.tenant, &self.source.name, anomaly, self.now);
+        }
+        answers
     }
 
     /// Other bytes came under this unsigned id before: a new event, and a sender to look at.
-    fn note_reused_id(&self, identity: &Identity, event_id: &str, number: i64) {
-        let tenant = self.request.tenant;
-        if let Some(first) = event_receipts::unsigned_id_taken(tenant, &self.source.name, event_id, number) {
-            self.note(&Anomaly {
-                kind: "unsigned_id_reused",
-                identity: &identity.text,
-                claimed_id: Some(event_id),
-                payload_sha256: self.sha256,
-                first: first.1.as_slice().try_into().ok().map(|digest| (digest, first.0)),
-            });
-        }
-    }
-
-    fn note(&self, anomaly: &Anomaly<'_>) {
-        anomalies::note(self.request.tenant, &self.source.name, anomaly, self.now);
-    }
-
-    fn delivery(&self, identity: &Identity) -> Delivery<'_> {
-        Delivery {
-            identity_kind: identity.kind,
-            payload_sha256: self.sha256,
-            evidence: self.source.keep_payload.then_some(self.request.payload),
-        }
-    }
-
-    fn case<'b>(
-        &'b self,
-        identity: &'b Identity,
-        receipt: i64,
-        event_id: Option<&'b str>,
-        event: &'b Event,
-        delivery: Option<&'b Delivery<'b>>,
-    ) -> Case<'b> {
-        Case {
-            tenant: self.request.tenant,
-            source: self.source,
-            identity: &identity.text,
-            receipt,
-            event,
-            event_id,
-            delivery,
-            now: self.now,
-        }
-    }
-
-    /// The receipt of an event that was decided without an order.
-    fn receipt_alone<'b>(
-        &'b self,
-        identity: &'b Identity,
-        receipt: i64,
-        event_id: Option<&'b str>,
-        event: Option<&'b Event>,
-        (outcome, reason): (Outcome, Reason),
-        delivery: &'b Delivery<'b>,
-    ) -> Receipt<'b> {
-        Receipt {
-            tenant: self.request.tenant,
-            source: &self.source.name,
-            identity: &identity.text,
-            receipt,
-            event,
-            event_id,
-            outcome,
-            reason: Some(reason),
-            order_id: None,
-            delivery: Some(delivery),
-            now: self.now,
-        }
-    }
-
-    fn rejected(&self, reason: Reason, event_id: Option<&str>) -> Answer {
-        rejected(self.source, reason, event_id, Some(self.sha256))
-    }
-
-    /// The answer for an event that was settled in this call.
-    fn settled(
+    fn reused_id<'b>(
         &self,
+        envelope: &'b Envelope<'b>,
         number: i64,
-        event_id: Option<&str>,
-        settled: &Settled,
-        known: Option<&Known>,
-    ) -> Answer {
-        let first_outcome =
-            known.map_or_else(|| settled.outcome.as_str().to_owned(), |k| k.first_outcome.clone());
-        Answer {
-            outcome: settled.outcome,
-            reason: settled.reason.map(|reason| reason.as_str().to_owned()),
-            http_status: self.source.http_statuses.get(settled.outcome, settled.reason),
-            event_id: event_id.map(str::to_owned),
-            order_id: settled.order_id,
-            order_status: settled.order_status.map(|status| status.as_str().to_owned()),
-            transaction_id: (settled.outcome == Outcome::Applied).then_some(number),
-            exception_id: (settled.outcome == Outcome::Exception).then_some(number),
-            payload_sha256: Some(self.sha256),
-            first_outcome: Some(first_outcome),
-            first_received_at: Some(known.map_or(self.now, |known| known.received_at)),
-        }
+        own_numbers: &[i64],
+    ) -> Option<Anomaly<'b>> {
+        let event_id = envelope.event_id().filter(|_| !self.source.id_signed)?;
+        // Those of this call that come later have their own turn.
+        let except = own_numbers.iter().copied().filter(|own| *own >= number).collect();
+        let (receipt, digest) =
+            event_receipts::unsigned_id_taken(self.tenant, &self.source.name, event_id, except)?;
+        Some(Anomaly {
+            kind: "unsigned_id_reused",
+            identity: envelope.identity.text.clone(),
+            claimed_id: Some(event_id),
+            payload_sha256: envelope.sha256,
+            first: digest.as_slice().try_into().ok().map(|digest| (digest, receipt)),
+        })
     }
 
-    /// The answer for an event that was settled before.
-    fn known(&self, outcome: Outcome, reason: Option<String>, known: Known) -> Answer {
+    fn answer_of(
+        &self,
+        known: &Known,
+        outcome: Outcome,
+        reason: Option<String>,
+        order_status: Option<Status>,
+        envelope: &Envelope<'_>,
+    ) -> Answer {
         let word = reason.as_deref().and_then(Reason::from_word);
         Answer {
             outcome,
             http_status: self.source.http_statuses.get(outcome, word),
             reason,
-            event_id: known.event_id,
+            event_id: known.event_id.clone(),
             order_id: known.order_id,
-            order_status: known.order_status,
+            order_status,
             transaction_id: (known.outcome == Outcome::Applied.as_str()).then_some(known.receipt),
             exception_id: (known.outcome == Outcome::Exception.as_str()).then_some(known.receipt),
-            payload_sha256: Some(self.sha256),
-            first_outcome: Some(known.first_outcome),
+            payload_sha256: Some(envelope.sha256),
+            first_outcome: Some(known.first_outcome.clone()),
             first_received_at: Some(known.received_at),
         }
     }
-}
 
-fn rejected(
-    source: &Source,
-    reason: Reason,
-    event_id: Option<&str>,
-    payload_sha256: Option<[u8; 32]>,
-) -> Answer {
-    Answer {
-        outcome: Outcome::Rejected,
-        reason: Some(reason.as_str().to_owned()),
-        http_status: source.http_statuses.get(Outcome::Rejected, Some(reason)),
-        event_id: event_id.map(str::to_owned),
-        order_id: None,
-        order_status: None,
-        transaction_id: None,
-        exception_id: None,
-        payload_sha256,
-        first_outcome: None,
-        first_received_at: None,
+    fn rejected(&self, reason: Reason, event_id: Option<&str>, payload_sha256: Option<[u8; 32]>) -> Answer {
+        Answer {
+            outcome: Outcome::Rejected,
+            reason: Some(reason.as_str().to_owned()),
+            http_status: self.source.http_statuses.get(Outcome::Rejected, Some(reason)),
+            event_id: event_id.map(str::to_owned),
+            order_id: None,
+            order_status: None,
+            transaction_id: None,
+            exception_id: None,
+            payload_sha256,
+            first_outcome: None,
+            first_received_at: None,
+        }
     }
 }

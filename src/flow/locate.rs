@@ -1,100 +1,182 @@
 //! Finds the order that an event names, and locks it.
 
+use std::collections::BTreeSet;
+use std::collections::hash_map::{Entry, HashMap};
+
 use pgrx::Uuid;
 
-use crate::domain::decision::Located;
 use crate::domain::event::Event;
-use crate::domain::order::Order;
+use crate::domain::order::{Id, Order, Status};
 use crate::store::order_keys::{self, KeyKind};
 use crate::store::orders;
 use crate::store::sources::Source;
 
-/// [`Located`], owning the order.
+/// Which order the event's references name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// No order bears a reference of the event.
     Unknown,
-    /// This one, locked.
-    Known(Order),
-    /// The references contradict each other; the order that the order reference names, locked.
-    Contradiction(Option<Order>),
+    /// This one, and no reference contradicts.
+    Known(Id),
+    /// The references contradict each other; the order that the order reference names.
+    Contradiction(Option<Id>),
 }
 
 impl Found {
-    /// For the decision.
-    pub fn as_located(&self) -> Located<'_> {
-        match self {
-            Found::Unknown => Located::Unknown,
-            Found::Known(order) => Located::Known(order),
-            Found::Contradiction(order) => Located::Contradiction(order.as_ref()),
-        }
-    }
-
     /// The order, where there is one.
-    pub fn order(&self) -> Option<&Order> {
+    pub fn order_id(self) -> Option<Id> {
         match self {
             Found::Unknown => None,
-            Found::Known(order) => Some(order),
-            Found::Contradiction(order) => order.as_ref(),
+            Found::Known(order_id) => Some(order_id),
+            Found::Contradiction(order_id) => order_id,
         }
     }
 }
 
-/// Finds the order by the merchant's reference or the gateway's order id, and locks it. Where both
-/// are given they must agree, and so must the merchant.
-pub fn locate(tenant: Uuid, source: &Source, event: &Event) -> Found {
-    let merchant = source.merchant_id.as_deref().or(event.merchant_id.as_deref());
-    let merchants_agree = source.merchant_id.is_none()
-        || event.merchant_id.is_none()
-        || source.merchant_id == event.merchant_id;
+/// The orders of a tenant that a call has to do with.
+///
+/// A call about one event locks its order when it looks for it. A call about many looks without a
+/// lock, then locks all that it has seen in the order of their keys, and looks among those.
+pub struct Orders {
+    tenant: Uuid,
+    mode: Mode,
+    known: HashMap<Id, Order>,
+}
 
-    let by_reference = match (event.order_reference.as_deref(), merchant) {
-        (None, _) => None,
-        (Some(reference), Some(merchant)) => orders::lock_by_reference(tenant, reference, merchant),
-        (Some(reference), None) => match orders::keys_of_reference(tenant, reference)[..] {
-            [] => None,
-            [only] => orders::lock(tenant, only).map(|stored| stored.order),
-            _ => return Found::Contradiction(None), // several merchants call an order so
-        },
-    };
-    match by_reference {
-        Some(order) if merchants_agree && gateway_order_agrees(tenant, event, &order) => Found::Known(order),
-        Some(order) => Found::Contradiction(Some(order)),
-        None => by_gateway_order(tenant, event, merchant, merchants_agree),
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Lock,
+    Look,
+    Locked,
+}
+
+impl Orders {
+    /// Locks orders as they are found.
+    pub fn locking(tenant: Uuid) -> Self {
+        Orders { tenant, mode: Mode::Lock, known: HashMap::new() }
+    }
+
+    /// Finds orders, and locks none yet.
+    pub fn looking(tenant: Uuid) -> Self {
+        Orders { tenant, mode: Mode::Look, known: HashMap::new() }
+    }
+
+    /// Locks what was found, reads it again, and finds nothing else from now on.
+    pub fn lock_found(&mut self) {
+        let order_ids: BTreeSet<Id> = self.known.keys().copied().collect();
+        let order_ids = order_ids.into_iter().map(Uuid::from_bytes).collect();
+        let locked = orders::lock_all(self.tenant, order_ids);
+        self.known = locked.into_iter().map(|order| (order.order_id, order)).collect();
+        self.mode = Mode::Locked;
+    }
+
+    /// An order that was found.
+    pub fn get(&self, order_id: Id) -> &Order {
+        &self.known[&order_id]
+    }
+
+    /// The status in which an order was found, where it was.
+    pub fn status(&self, order_id: Uuid) -> Option<Status> {
+        self.known.get(order_id.as_bytes()).map(|order| order.status)
+    }
+
+    fn by_reference(&mut self, client_txn_id: &str, merchant_id: &str) -> Option<Id> {
+        let known = self
+            .known
+            .values()
+            .find(|order| order.client_txn_id == client_txn_id && order.merchant_id == merchant_id)
+            .map(|order| order.order_id);
+        known.or_else(|| {
+            let order = match self.mode {
+                Mode::Lock => orders::lock_by_reference(self.tenant, client_txn_id, merchant_id),
+                Mode::Look => {
+                    orders::find(self.tenant, client_txn_id, merchant_id).map(|stored| stored.order)
+                }
+                Mode::Locked => None,
+            }?;
+            Some(self.remember(order))
+        })
+    }
+
+    fn by_key(&mut self, order_id: Uuid) -> Option<Id> {
+        if let Entry::Occupied(known) = self.known.entry(*order_id.as_bytes()) {
+            return Some(*known.key());
+        }
+        let order = match self.mode {
+            Mode::Lock => orders::lock(self.tenant, order_id).map(|stored| stored.order),
+            Mode::Look => orders::find_by_key(self.tenant, order_id),
+            Mode::Locked => None,
+        }?;
+        Some(self.remember(order))
+    }
+
+    fn remember(&mut self, order: Order) -> Id {
+        let order_id = order.order_id;
+        self.known.insert(order_id, order);
+        order_id
+    }
+
+    /// Finds the order by the merchant's reference or the gateway's order id. Where both are given
+    /// they must agree, and so must the merchant.
+    pub fn locate(&mut self, source: &Source, event: &Event) -> Found {
+        let merchant = source.merchant_id.as_deref().or(event.merchant_id.as_deref());
+        let merchants_agree = source.merchant_id.is_none()
+            || event.merchant_id.is_none()
+            || source.merchant_id == event.merchant_id;
+
+        let by_reference = match (event.order_reference.as_deref(), merchant) {
+            (None, _) => None,
+            (Some(reference), Some(merchant)) => self.by_reference(reference, merchant),
+            (Some(reference), None) => match orders::keys_of_reference(self.tenant, reference)[..] {
+                [] => None,
+                [only] => self.by_key(only),
+                _ => return Found::Contradiction(None), // several merchants call an order so
+            },
+        };
+        match by_reference {
+            Some(order_id) if merchants_agree && self.gateway_order_agrees(event, order_id) => {
+                Found::Known(order_id)
+            }
+            Some(order_id) => Found::Contradiction(Some(order_id)),
+            None => self.by_gateway_order(event, merchant, merchants_agree),
+        }
+    }
+
+    /// Whether the gateway order id of the event is that of the order, or of none. A gateway may
+    /// call one order by several ids; the order's own may then stand among the payment's references.
+    fn gateway_order_agrees(&self, event: &Event, order_id: Id) -> bool {
+        let Some(given) = event.gateway_order_id.as_deref() else { return true };
+        match self.get(order_id).gateway_order_id.as_deref() {
+            Some(own) => own == given || event.references.iter().any(|reference| reference.value == own),
+            None => order_keys::owner(self.tenant, given).is_none_or(|owner| *owner.as_bytes() == order_id),
+        }
+    }
+
+    fn by_gateway_order(&mut self, event: &Event, merchant: Option<&str>, merchants_agree: bool) -> Found {
+        let owner = event.gateway_order_id.as_deref().and_then(|id| order_keys::owner(self.tenant, id));
+        let Some(order_id) = owner.and_then(|owner| self.by_key(owner)) else { return Found::Unknown };
+        let order = self.get(order_id);
+        // Its own reference is no contradiction: the order may have been committed since we looked for it.
+        let names_another =
+            event.order_reference.as_ref().is_some_and(|reference| *reference != order.client_txn_id);
+        if names_another || !merchants_agree || merchant.is_some_and(|merchant| merchant != order.merchant_id)
+        {
+            Found::Contradiction(Some(order_id))
+        } else {
+            Found::Known(order_id)
+        }
     }
 }
 
-/// Lets this event and a `create_order` of its order, in another transaction, come one after the
-/// other; look again afterwards. Without it, one could park and the other see nothing parked.
-pub fn meet_create_order(tenant: Uuid, event: &Event) {
-    if let Some(reference) = &event.order_reference {
-        order_keys::meet(tenant, KeyKind::ClientTxn, reference, None);
+/// Lets these events and a `create_order` of their orders, in another transaction, come one after
+/// the other; look again afterwards. Without it, one could park and the other see nothing parked.
+pub fn meet_create_order<'a>(tenant: Uuid, events: impl Iterator<Item = &'a Event>) {
+    let mut keys = BTreeSet::new();
+    for event in events {
+        keys.extend(event.order_reference.as_deref().map(|reference| (KeyKind::ClientTxn, reference)));
+        keys.extend(event.gateway_order_id.as_deref().map(|id| (KeyKind::GatewayOrder, id)));
     }
-    if let Some(gateway_order_id) = &event.gateway_order_id {
-        order_keys::meet(tenant, KeyKind::GatewayOrder, gateway_order_id, None);
-    }
-}
-
-/// Whether the gateway order id of the event is that of the order, or of none. A gateway may call
-/// one order by several ids; the order's own may then stand among the payment's references.
-fn gateway_order_agrees(tenant: Uuid, event: &Event, order: &Order) -> bool {
-    let Some(given) = event.gateway_order_id.as_deref() else { return true };
-    match order.gateway_order_id.as_deref() {
-        Some(own) => own == given || event.references.iter().any(|reference| reference.value == own),
-        None => order_keys::owner(tenant, given).is_none_or(|owner| *owner.as_bytes() == order.order_id),
-    }
-}
-
-fn by_gateway_order(tenant: Uuid, event: &Event, merchant: Option<&str>, merchants_agree: bool) -> Found {
-    let owner = event.gateway_order_id.as_deref().and_then(|id| order_keys::owner(tenant, id));
-    let Some(order) = owner.and_then(|owner| orders::lock(tenant, owner)).map(|stored| stored.order) else {
-        return Found::Unknown;
-    };
-    // Its own reference is no contradiction: the order may have been committed since we looked for it.
-    let names_another =
-        event.order_reference.as_ref().is_some_and(|reference| *reference != order.client_txn_id);
-    if names_another || !merchants_agree || merchant.is_some_and(|merchant| merchant != order.merchant_id) {
-        Found::Contradiction(Some(order))
-    } else {
-        Found::Known(order)
+    for (kind, value) in keys {
+        order_keys::meet(tenant, kind, value, None);
     }
 }

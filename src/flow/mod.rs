@@ -3,6 +3,7 @@
 //!
 //! Lock order, everywhere: order key, order, receipt, payment references.
 
+pub mod book;
 pub mod create_order;
 pub mod ingest;
 pub mod locate;

@@ -29,13 +29,7 @@ impl Statement {
 
     /// Runs it inside [`as_owner`](crate::pg::caller::as_owner); errors of PostgreSQL go through unchanged.
     pub fn run(&self, arguments: &[Option<pg_sys::Datum>]) -> Rows {
-        let (mut values, nulls) = self.parameters(arguments);
-        // SAFETY: values and nulls have one entry per parameter, and live until the call returns.
-        let status = unsafe {
-            pg_sys::SPI_execute_plan(self.plan(), values.as_mut_ptr(), nulls.as_ptr().cast(), false, 0)
-        };
-        self.check(status);
-        Rows::of_last_execution()
+        execute(self.plan(), self.text, self.parameters(arguments))
     }
 
     /// Runs it read-only on what is committed now, also where the transaction keeps an older
@@ -55,52 +49,153 @@ impl Statement {
                 0,
             )
         };
-        self.check(status);
+        check(status, self.text);
         Rows::of_last_execution()
     }
 
-    fn parameters(&self, arguments: &[Option<pg_sys::Datum>]) -> (Vec<pg_sys::Datum>, Vec<i8>) {
+    fn parameters(&self, arguments: &[Option<pg_sys::Datum>]) -> Parameters {
         assert_eq!(arguments.len(), self.argument_types.len(), "arguments of: {}", self.text);
-        arguments
-            .iter()
-            .map(|argument| match argument {
-                Some(datum) => (*datum, b' ' as i8),
-                None => (pg_sys::Datum::from(0), b'n' as i8),
-            })
-            .unzip()
+        parameters(arguments)
     }
 
     fn plan(&self) -> pg_sys::SPIPlanPtr {
-        if self.plan.get().is_null() {
-            let text = CString::new(self.text).expect("a statement has no NUL");
-            let mut types = self.argument_types.to_vec();
-            // SAFETY: text and types live until the call returns; the plan is kept, so never freed.
-            unsafe {
-                let plan = pg_sys::SPI_prepare_cursor(
-                    text.as_ptr(),
-                    types.len() as i32,
-                    types.as_mut_ptr(),
-                    pg_sys::CURSOR_OPT_GENERIC_PLAN as i32,
-                );
-                if plan.is_null() {
-                    self.check(pg_sys::SPI_result);
-                }
-                self.check(pg_sys::SPI_keepplan(plan));
-                self.plan.set(plan);
-            }
-        }
-        self.plan.get()
+        kept(&self.plan, || prepare(self.text, self.argument_types))
+    }
+}
+
+/// One row for a [`RowStatement`]: a value per column.
+pub type RowOf<const N: usize> = [Option<pg_sys::Datum>; N];
+
+/// A statement over any number of rows, which its text calls `{rows}` and names `n`.
+///
+/// It has two plans: a single row comes as N parameters, which costs no more than a statement
+/// written for one row; several come as N arrays and are worked off in their order.
+pub struct RowStatement<const N: usize> {
+    text: &'static str,
+    columns: [(&'static str, pg_sys::Oid); N],
+    one: Cell<pg_sys::SPIPlanPtr>,
+    many: Cell<pg_sys::SPIPlanPtr>,
+}
+
+impl<const N: usize> RowStatement<N> {
+    /// The statement with this text over rows of these columns.
+    pub const fn new(text: &'static str, columns: [(&'static str, pg_sys::Oid); N]) -> Self {
+        RowStatement { text, columns, one: Cell::new(ptr::null_mut()), many: Cell::new(ptr::null_mut()) }
     }
 
-    fn check(&self, status: i32) {
-        if status < 0 {
-            raise(
-                PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
-                format!("SPI refused a statement with status {status}"),
-                self.text,
-                "This is a fault of payment_idem; please report it.",
-            )
+    /// Runs it as [`Statement::run`] does; over no row it does nothing.
+    pub fn run(&self, rows: &[RowOf<N>]) -> Rows {
+        match rows {
+            [] => Rows { table: ptr::null_mut(), count: 0 },
+            [row] => execute(kept(&self.one, || self.prepare_one()), self.text, parameters(row)),
+            _ => {
+                let arrays: RowOf<N> = std::array::from_fn(|column| Some(self.array(rows, column)));
+                execute(kept(&self.many, || self.prepare_many()), self.text, parameters(&arrays))
+            }
         }
+    }
+
+    fn prepare_one(&self) -> pg_sys::SPIPlanPtr {
+        let types = self.columns.map(|column| column.1);
+        prepare(&self.text_over(&format!("(VALUES ({}))", Self::placeholders())), &types)
+    }
+
+    fn prepare_many(&self) -> pg_sys::SPIPlanPtr {
+        // SAFETY: a look-up in the system caches.
+        let types = self.columns.map(|column| unsafe { pg_sys::get_array_type(column.1) });
+        prepare(&self.text_over(&format!("unnest({})", Self::placeholders())), &types)
+    }
+
+    fn placeholders() -> String {
+        (1..=N).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
+    }
+
+    fn text_over(&self, rows: &str) -> String {
+        let names = self.columns.map(|column| column.0).join(", ");
+        self.text.replace("{rows}", &format!("{rows} AS n ({names})"))
+    }
+
+    /// One column of all rows, as an array.
+    fn array(&self, rows: &[RowOf<N>], column: usize) -> pg_sys::Datum {
+        let element = self.columns[column].1;
+        let (mut values, mut nulls): (Vec<_>, Vec<_>) = rows
+            .iter()
+            .map(|row| (row[column].unwrap_or(pg_sys::Datum::from(0)), row[column].is_none()))
+            .unzip();
+        let (mut length, mut by_value, mut align) = (0, false, 0);
+        // SAFETY: values and nulls have one entry per element; their Datums are of the element's type.
+        unsafe {
+            pg_sys::get_typlenbyvalalign(element, &mut length, &mut by_value, &mut align);
+            pg_sys::Datum::from(pg_sys::construct_md_array(
+                values.as_mut_ptr(),
+                nulls.as_mut_ptr(),
+                1,
+                &mut i32::try_from(rows.len()).expect("fewer rows than an array holds"),
+                &mut 1,
+                element,
+                length.into(),
+                by_value,
+                align,
+            ))
+        }
+    }
+}
+
+type Parameters = (Vec<pg_sys::Datum>, Vec<i8>);
+
+fn parameters(arguments: &[Option<pg_sys::Datum>]) -> Parameters {
+    arguments
+        .iter()
+        .map(|argument| match argument {
+            Some(datum) => (*datum, b' ' as i8),
+            None => (pg_sys::Datum::from(0), b'n' as i8),
+        })
+        .unzip()
+}
+
+/// The plan of this cell, made on first use.
+fn kept(plan: &Cell<pg_sys::SPIPlanPtr>, prepare: impl FnOnce() -> pg_sys::SPIPlanPtr) -> pg_sys::SPIPlanPtr {
+    if plan.get().is_null() {
+        plan.set(prepare());
+    }
+    plan.get()
+}
+
+fn prepare(text: &str, argument_types: &[pg_sys::Oid]) -> pg_sys::SPIPlanPtr {
+    let c_text = CString::new(text).expect("a statement has no NUL");
+    let mut types = argument_types.to_vec();
+    // SAFETY: text and types live until the call returns; the plan is kept, so never freed.
+    unsafe {
+        let plan = pg_sys::SPI_prepare_cursor(
+            c_text.as_ptr(),
+            types.len() as i32,
+            types.as_mut_ptr(),
+            pg_sys::CURSOR_OPT_GENERIC_PLAN as i32,
+        );
+        if plan.is_null() {
+            check(pg_sys::SPI_result, text);
+        }
+        check(pg_sys::SPI_keepplan(plan), text);
+        plan
+    }
+}
+
+fn execute(plan: pg_sys::SPIPlanPtr, text: &str, (mut values, nulls): Parameters) -> Rows {
+    // SAFETY: values and nulls have one entry per parameter of the plan, and live until the call returns.
+    let status =
+        unsafe { pg_sys::SPI_execute_plan(plan, values.as_mut_ptr(), nulls.as_ptr().cast(), false, 0) };
+    check(status, text);
+    Rows::of_last_execution()
+}
+
+fn check(status: i32, text: &str) {
+    if status < 0 {
+        raise(
+            PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
+            format!("SPI refused a statement with status {status}"),
+            text,
+            "This is a fault of payment_idem; please report it.",
+        )
     }
 }
 
@@ -116,7 +211,12 @@ impl Rows {
         unsafe { Rows { table: pg_sys::SPI_tuptable, count: pg_sys::SPI_processed as usize } }
     }
 
-    /// Whether no row was returned or, without RETURNING, written.
+    /// How many rows were returned or, without RETURNING, written.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether that is none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -198,6 +298,19 @@ macro_rules! statement {
     };
 }
 pub(crate) use statement;
+
+/// Declares a kept statement over rows: `row_statement!(APPEND, "INSERT INTO … SELECT … FROM {rows}", [(tenant, UUIDOID)]);`
+macro_rules! row_statement {
+    ($(#[$doc:meta])* $name:ident, $text:expr, [$(($column:ident, $type:ident)),* $(,)?]) => {
+        thread_local! {
+            $(#[$doc])*
+            static $name: crate::pg::statement::RowStatement<{ [$(stringify!($column)),*].len() }> =
+                const { crate::pg::statement::RowStatement::new(
+                    $text, [$((stringify!($column), pgrx::pg_sys::$type)),*]) };
+        }
+    };
+}
+pub(crate) use row_statement;
 
 /// Runs a kept statement with its arguments: `run!(FIND, tenant, source)`.
 macro_rules! run {

@@ -18,17 +18,25 @@ statement!(
 );
 
 /// An anomaly: safe facts only.
+#[derive(Clone, Debug)]
 pub struct Anomaly<'a> {
-    /// `digest_conflict` or `event_id_mismatch`.
+    /// `digest_conflict`, `event_id_mismatch` or `unsigned_id_reused`.
     pub kind: &'a str,
     /// The identity of the event.
-    pub identity: &'a str,
+    pub identity: String,
     /// The event id that the caller gave, where it differs.
     pub claimed_id: Option<&'a str>,
     /// Digest of the bytes noticed.
     pub payload_sha256: [u8; 32],
     /// Digest and number of the event that came first.
     pub first: Option<([u8; 32], i64)>,
+}
+
+impl Anomaly<'_> {
+    /// What makes it one anomaly within a source.
+    pub fn key(&self) -> (&str, &str, &[u8; 32]) {
+        (self.kind, &self.identity, &self.payload_sha256)
+    }
 }
 
 /// Stores the anomaly, once.
@@ -38,7 +46,7 @@ pub fn note(tenant: Uuid, source: &str, anomaly: &Anomaly<'_>, now: Moment) {
         tenant,
         source,
         anomaly.kind,
-        anomaly.identity,
+        anomaly.identity.as_str(),
         anomaly.claimed_id,
         anomaly.payload_sha256.as_slice(),
         anomaly.first.as_ref().map(|first| first.0.as_slice()),

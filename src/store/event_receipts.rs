@@ -1,4 +1,4 @@
-//! `payment_idem.event_receipts`: found by identity, and the parked ones of an order.
+//! `payment_idem.event_receipts`: found by identity, inserted, settled, and the parked ones of an order.
 
 use std::str::FromStr;
 
@@ -6,27 +6,89 @@ use pgrx::{JsonB, Uuid};
 
 use crate::domain::event::{Event, Reference};
 use crate::domain::kind::Kind;
+use crate::domain::outcome::{Outcome, Reason};
 use crate::pg::moment::Moment;
-use crate::pg::statement::{run, statement};
+use crate::pg::statement::{RowOf, arg, row_statement, run, statement};
 
-statement!(
+row_statement!(
     FIND,
-    "SELECT r.receipt, r.payload_sha256, r.first_outcome, r.first_reason, r.outcome, r.event_id, r.order_id, \
-            r.received_at, \
-            (SELECT o.status::text FROM payment_idem.orders o WHERE o.tenant = $1 AND o.order_id = r.order_id) \
-     FROM payment_idem.event_receipts r \
-     WHERE r.tenant = $1 AND r.source = $2 AND r.identity = $3",
-    [UUIDOID, TEXTOID, TEXTOID]
+    "SELECT r.identity, r.receipt, r.payload_sha256, r.first_outcome, r.first_reason, r.outcome, r.event_id, \
+            r.order_id, r.received_at \
+     FROM {rows} JOIN payment_idem.event_receipts r \
+       ON r.tenant = n.tenant AND r.source = n.source AND r.identity = n.identity",
+    [(tenant, UUIDOID), (source, TEXTOID), (identity, TEXTOID)]
 );
-statement!(NEXT_NUMBER, "SELECT nextval('payment_idem.receipt_number')", []);
+statement!(
+    TAKE_NUMBERS,
+    "SELECT nextval('payment_idem.receipt_number') FROM pg_catalog.generate_series(1, $1)",
+    [INT4OID]
+);
+statement!(TAKE_NUMBER, "SELECT nextval('payment_idem.receipt_number')", []);
+row_statement!(
+    INSERT,
+    "INSERT INTO payment_idem.event_receipts (tenant, source, identity, receipt, identity_kind, event_id, \
+         payload_sha256, event_type, kind, first_outcome, first_reason, outcome, reason, order_id, merchant_id, \
+         order_reference, gateway_order_id, amount_minor, currency, bank_utr, payment_refs, event_time, received_at, \
+         processed_at) \
+     SELECT tenant, source, identity, receipt, identity_kind, event_id, payload_sha256, event_type, kind, outcome, \
+         reason, outcome, reason, order_id, merchant_id, order_reference, gateway_order_id, amount_minor, currency, \
+         bank_utr, payment_refs, event_time, received_at, processed_at \
+     FROM {rows} ON CONFLICT (tenant, source, identity) DO NOTHING",
+    [
+        (tenant, UUIDOID),
+        (source, TEXTOID),
+        (identity, TEXTOID),
+        (receipt, INT8OID),
+        (identity_kind, TEXTOID),
+        (event_id, TEXTOID),
+        (payload_sha256, BYTEAOID),
+        (event_type, TEXTOID),
+        (kind, TEXTOID),
+        (outcome, TEXTOID),
+        (reason, TEXTOID),
+        (order_id, UUIDOID),
+        (merchant_id, TEXTOID),
+        (order_reference, TEXTOID),
+        (gateway_order_id, TEXTOID),
+        (amount_minor, INT8OID),
+        (currency, TEXTOID),
+        (bank_utr, TEXTOID),
+        (payment_refs, JSONBOID),
+        (event_time, TIMESTAMPTZOID),
+        (received_at, TIMESTAMPTZOID),
+        (processed_at, TIMESTAMPTZOID)
+    ]
+);
+// "Not processed" and not "outcome = 'parked'", which would invite the planner to read the index of all parked events.
+row_statement!(
+    SETTLE,
+    "UPDATE payment_idem.event_receipts r \
+     SET outcome = n.outcome, reason = n.reason, order_id = n.order_id, processed_at = n.processed_at \
+     FROM {rows} \
+     WHERE r.tenant = n.tenant AND r.source = n.source AND r.identity = n.identity AND r.processed_at IS NULL",
+    [
+        (tenant, UUIDOID),
+        (source, TEXTOID),
+        (identity, TEXTOID),
+        (outcome, TEXTOID),
+        (reason, TEXTOID),
+        (order_id, UUIDOID),
+        (processed_at, TIMESTAMPTZOID)
+    ]
+);
+statement!(
+    TAKE_BACK,
+    "DELETE FROM payment_idem.event_receipts WHERE tenant = $1 AND receipt = ANY ($2)",
+    [UUIDOID, INT8ARRAYOID]
+);
 statement!(
     UNSIGNED_ID_TAKEN,
     "SELECT receipt, payload_sha256 FROM payment_idem.event_receipts \
-     WHERE tenant = $1 AND source = $2 AND event_id = $3 AND identity_kind = 'digest' AND receipt <> $4 \
+     WHERE tenant = $1 AND source = $2 AND event_id = $3 AND identity_kind = 'digest' AND receipt <> ALL ($4) \
      ORDER BY receipt LIMIT 1",
-    [UUIDOID, TEXTOID, TEXTOID, INT8OID]
+    [UUIDOID, TEXTOID, TEXTOID, INT8ARRAYOID]
 );
-/// The columns of a parked event, in the order in which [`parked`] reads them.
+/// The columns of a parked event, in the order in which [`read_parked`] reads them.
 macro_rules! select_parked {
     ($where:literal) => {
         concat!(
@@ -66,10 +128,8 @@ pub struct Known {
     pub outcome: String,
     /// Its event id.
     pub event_id: Option<String>,
-    /// Its order,
+    /// Its order.
     pub order_id: Option<Uuid>,
-    /// and that order's status now.
-    pub order_status: Option<String>,
     /// When it came first.
     pub received_at: Moment,
 }
@@ -86,44 +146,154 @@ pub struct Parked {
     pub event: Event,
 }
 
-/// The event with this identity.
-pub fn find(tenant: Uuid, source: &str, identity: &str) -> Option<Known> {
-    run!(FIND, tenant, source, identity).first().map(|row| Known {
-        receipt: row.value(1),
-        payload_sha256: row.value(2),
-        first_outcome: row.value(3),
-        first_reason: row.get(4),
-        outcome: row.value(5),
-        event_id: row.get(6),
-        order_id: row.get(7),
-        received_at: row.value(8),
-        order_status: row.get(9),
-    })
+/// Those events of the source that came before, each with its identity.
+pub fn find(tenant: Uuid, source: &str, identities: &[&str]) -> Vec<(String, Known)> {
+    let rows: Vec<RowOf<3>> =
+        identities.iter().map(|identity| [arg(tenant), arg(source), arg(*identity)]).collect();
+    FIND.with(|statement| statement.run(&rows))
+        .iter()
+        .map(|row| {
+            let known = Known {
+                receipt: row.value(2),
+                payload_sha256: row.value(3),
+                first_outcome: row.value(4),
+                first_reason: row.get(5),
+                outcome: row.value(6),
+                event_id: row.get(7),
+                order_id: row.get(8),
+                received_at: row.value(9),
+            };
+            (row.value(1), known)
+        })
+        .collect()
 }
 
-/// A new number, in order of arrival.
-pub fn next_number() -> i64 {
-    run!(NEXT_NUMBER).first().expect("a sequence gives a number").value(1)
+/// New numbers, in order of arrival.
+pub fn take_numbers(count: usize) -> Vec<i64> {
+    let numbers = match count {
+        0 => return Vec::new(),
+        1 => run!(TAKE_NUMBER),
+        _ => run!(TAKE_NUMBERS, i32::try_from(count).expect("a batch is bounded")),
+    };
+    numbers.iter().map(|row| row.value(1)).collect()
 }
 
-/// The first other event under the same unsigned id: its number and digest.
-pub fn unsigned_id_taken(tenant: Uuid, source: &str, event_id: &str, receipt: i64) -> Option<(i64, Vec<u8>)> {
-    run!(UNSIGNED_ID_TAKEN, tenant, source, event_id, receipt).first().map(|row| (row.value(1), row.value(2)))
+/// What the first delivery of an event brings beside what was decided of it.
+pub struct Delivery<'a> {
+    /// `event_id` or `digest`.
+    pub identity_kind: &'a str,
+    /// SHA-256 of the body.
+    pub payload_sha256: [u8; 32],
+    /// The body, where it is to be kept.
+    pub evidence: Option<&'a [u8]>,
+}
+
+/// What was decided of an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Verdict {
+    /// The outcome,
+    pub outcome: Outcome,
+    /// why,
+    pub reason: Option<Reason>,
+    /// the order it was judged against,
+    pub order_id: Option<Uuid>,
+    /// and when.
+    pub at: Moment,
+}
+
+impl Verdict {
+    fn processed_at(&self) -> Option<Moment> {
+        (self.outcome != Outcome::Parked).then_some(self.at)
+    }
+}
+
+/// The row of a new event; `event` is `None` where it could not be read.
+pub fn row(
+    (tenant, source, identity): (Uuid, &str, &str),
+    receipt: i64,
+    event_id: Option<&str>,
+    event: Option<&Event>,
+    delivery: &Delivery<'_>,
+    verdict: &Verdict,
+) -> RowOf<22> {
+    [
+        arg(tenant),
+        arg(source),
+        arg(identity),
+        arg(receipt),
+        arg(delivery.identity_kind),
+        arg(event_id),
+        arg(delivery.payload_sha256.as_slice()),
+        arg(event.map(|event| event.event_type.as_str())),
+        arg(event.and_then(|event| event.kind).map(|kind| kind.as_str())),
+        arg(verdict.outcome.as_str()),
+        arg(verdict.reason.map(Reason::as_str)),
+        arg(verdict.order_id),
+        arg(event.and_then(|event| event.merchant_id.as_deref())),
+        arg(event.and_then(|event| event.order_reference.as_deref())),
+        arg(event.and_then(|event| event.gateway_order_id.as_deref())),
+        arg(event.and_then(|event| event.amount_minor)),
+        arg(event.and_then(|event| event.currency).as_ref().map(|currency| currency.as_str())),
+        arg(event.and_then(|event| event.bank_reference.as_deref())),
+        arg(event.and_then(|event| references_to_json(&event.references))),
+        arg(event.and_then(|event| event.event_time_us).and_then(Moment::from_unix_us)),
+        arg(verdict.at),
+        arg(verdict.processed_at()),
+    ]
+}
+
+/// Inserts new events, after rivals with the same identity have ended. Returns how many went in:
+/// a rival was first with the others.
+pub fn insert(rows: &[RowOf<22>]) -> usize {
+    INSERT.with(|statement| statement.run(rows)).len()
+}
+
+/// The row that settles a parked event.
+pub fn settlement((tenant, source, identity): (Uuid, &str, &str), verdict: &Verdict) -> RowOf<7> {
+    [
+        arg(tenant),
+        arg(source),
+        arg(identity),
+        arg(verdict.outcome.as_str()),
+        arg(verdict.reason.map(Reason::as_str)),
+        arg(verdict.order_id),
+        arg(verdict.processed_at()),
+    ]
+}
+
+/// Settles parked events. Returns how many: somebody else has settled the others.
+pub fn settle(rows: &[RowOf<7>]) -> usize {
+    SETTLE.with(|statement| statement.run(rows)).len()
+}
+
+/// Takes back what this call has inserted, to decide again.
+pub fn take_back(tenant: Uuid, receipts: Vec<i64>) {
+    run!(TAKE_BACK, tenant, receipts);
+}
+
+/// The first event under this unsigned id, except these: its number and digest.
+pub fn unsigned_id_taken(
+    tenant: Uuid,
+    source: &str,
+    event_id: &str,
+    except: Vec<i64>,
+) -> Option<(i64, Vec<u8>)> {
+    run!(UNSIGNED_ID_TAKEN, tenant, source, event_id, except).first().map(|row| (row.value(1), row.value(2)))
 }
 
 /// The events that wait for an order under this reference, in order of arrival.
 pub fn parked_by_reference(tenant: Uuid, order_reference: &str) -> Vec<Parked> {
-    run!(PARKED_BY_REFERENCE, tenant, order_reference).iter().map(|row| parked(&row)).collect()
+    run!(PARKED_BY_REFERENCE, tenant, order_reference).iter().map(|row| read_parked(&row)).collect()
 }
 
 /// The events that wait for an order under this gateway order id, in order of arrival.
 pub fn parked_by_gateway_order(tenant: Uuid, gateway_order_id: &str) -> Vec<Parked> {
-    run!(PARKED_BY_GATEWAY_ORDER, tenant, gateway_order_id).iter().map(|row| parked(&row)).collect()
+    run!(PARKED_BY_GATEWAY_ORDER, tenant, gateway_order_id).iter().map(|row| read_parked(&row)).collect()
 }
 
 /// The parked event with this identity.
-pub fn parked_by_identity(tenant: Uuid, source: &str, identity: &str) -> Option<Parked> {
-    run!(PARKED_BY_IDENTITY, tenant, source, identity).first().map(|row| parked(&row))
+pub fn parked(tenant: Uuid, source: &str, identity: &str) -> Option<Parked> {
+    run!(PARKED_BY_IDENTITY, tenant, source, identity).first().map(|row| read_parked(&row))
 }
 
 /// Payment references as a JSON object {kind: value}; `None` where there are none.
@@ -133,7 +303,7 @@ pub fn references_to_json(references: &[Reference]) -> Option<JsonB> {
     (!object.is_empty()).then(|| JsonB(object.into()))
 }
 
-fn parked(row: &crate::pg::statement::Row<'_>) -> Parked {
+fn read_parked(row: &crate::pg::statement::Row<'_>) -> Parked {
     let currency: Option<String> = row.get(11);
     let kind: Option<String> = row.get(6);
     Parked {

@@ -1,11 +1,38 @@
-//! `payment_idem.exceptions`: what a person has to look at. Raised with the receipt: see `effects`.
+//! `payment_idem.exceptions`: what a person has to look at. Opened, and closed where they turn out to be settled.
 
 use pgrx::Uuid;
 
 use crate::domain::event::Event;
+use crate::domain::order::Order;
+use crate::domain::outcome::Reason;
+use crate::pg::error::write_prevented;
 use crate::pg::moment::Moment;
-use crate::pg::statement::{run, statement};
+use crate::pg::statement::{RowOf, arg, row_statement, run, statement};
 use crate::store::event_receipts::references_to_json;
+
+row_statement!(
+    OPEN,
+    "INSERT INTO payment_idem.exceptions (tenant, exception_id, source, kind, order_id, amount_minor, currency, \
+         expected_amount_minor, expected_currency, reference_kind, reference_value, detail, opened_at) \
+     SELECT tenant, exception_id, source, kind, order_id, amount_minor, currency, expected_amount_minor, \
+         expected_currency, reference_kind, reference_value, detail, opened_at \
+     FROM {rows}",
+    [
+        (tenant, UUIDOID),
+        (exception_id, INT8OID),
+        (source, TEXTOID),
+        (kind, TEXTOID),
+        (order_id, UUIDOID),
+        (amount_minor, INT8OID),
+        (currency, TEXTOID),
+        (expected_amount_minor, INT8OID),
+        (expected_currency, TEXTOID),
+        (reference_kind, TEXTOID),
+        (reference_value, TEXTOID),
+        (detail, TEXTOID),
+        (opened_at, TIMESTAMPTZOID)
+    ]
+);
 
 /// An earlier exception of an event of the same kind $5 that shares a reference with $2: of the same
 /// gateway $3, or of a bank. The kind, because what is on record of a failed attempt must not hide money.
@@ -44,6 +71,49 @@ statement!(
        AND (amount_minor, currency) = (expected_amount_minor, expected_currency)",
     [UUIDOID, UUIDOID, INT8ARRAYOID, TIMESTAMPTZOID]
 );
+
+/// What an exception is about.
+pub struct Facts<'a> {
+    /// The number of the event.
+    pub receipt: i64,
+    /// Its source.
+    pub source: &'a str,
+    /// Why.
+    pub reason: Reason,
+    /// The event; `None` where it could not be read.
+    pub event: Option<&'a Event>,
+    /// The order that it was judged against.
+    pub order: Option<&'a Order>,
+    /// What is wrong, in words that quote no payload.
+    pub detail: &'a str,
+}
+
+/// The row of a new exception.
+pub fn row(tenant: Uuid, facts: &Facts<'_>, now: Moment) -> RowOf<13> {
+    let reference = facts.event.and_then(|event| event.references.first());
+    [
+        arg(tenant),
+        arg(facts.receipt),
+        arg(facts.source),
+        arg(facts.reason.as_str()),
+        arg(facts.order.map(|order| Uuid::from_bytes(order.order_id))),
+        arg(facts.event.and_then(|event| event.amount_minor)),
+        arg(facts.event.and_then(|event| event.currency).as_ref().map(|currency| currency.as_str())),
+        arg(facts.order.map(|order| order.amount_minor)),
+        arg(facts.order.map(|order| order.currency.as_str())),
+        arg(reference.map(|reference| reference.kind.as_str())),
+        arg(reference.map(|reference| reference.value.as_str())),
+        arg(facts.detail),
+        arg(now),
+    ]
+}
+
+/// Opens exceptions.
+pub fn open(rows: &[RowOf<13>]) {
+    if OPEN.with(|statement| statement.run(rows)).len() < rows.len() {
+        write_prevented("an exception");
+    }
+}
 
 /// Whether another event of the same kind and payment raised an exception about this order before,
 /// or about no order that could be named.

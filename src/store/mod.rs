@@ -5,7 +5,6 @@
 pub mod access;
 pub mod anomalies;
 pub mod currencies;
-pub mod effects;
 pub mod event_receipts;
 pub mod exceptions;
 pub mod gateways;
@@ -17,4 +16,5 @@ pub mod payment_references;
 pub mod signing_secrets;
 pub mod sources;
 pub mod tenants;
+pub mod transactions;
 pub mod transition_rules;

@@ -7,7 +7,7 @@ use pgrx::Uuid;
 use crate::domain::order::{Order, Status};
 use crate::pg::error::write_prevented;
 use crate::pg::moment::Moment;
-use crate::pg::statement::{Row, run, statement};
+use crate::pg::statement::{Row, RowOf, arg, row_statement, run, statement};
 
 /// The columns of an [`Order`], in the order in which [`read`] expects them, then two facts of `create_order`.
 macro_rules! select_order {
@@ -36,6 +36,30 @@ statement!(
     FIND_BY_REFERENCE,
     select_order!("WHERE tenant = $1 AND client_txn_id = $2 AND merchant_id = $3"),
     [UUIDOID, TEXTOID, TEXTOID]
+);
+statement!(FIND_BY_KEY, select_order!("WHERE tenant = $1 AND order_id = $2"), [UUIDOID, UUIDOID]);
+// In the order of the keys, which is the order in which any call locks several.
+statement!(
+    LOCK_ALL,
+    select_order!("WHERE tenant = $1 AND order_id = ANY ($2) ORDER BY order_id FOR NO KEY UPDATE"),
+    [UUIDOID, UUIDARRAYOID]
+);
+row_statement!(
+    MOVE,
+    "UPDATE payment_idem.orders o \
+     SET status = n.status::payment_idem.order_status, paid_minor = n.paid_minor, version = o.version + 1, \
+         ledger_seq = n.ledger_seq, ledger_head = n.ledger_head, outbox_seq = n.outbox_seq, updated_at = n.updated_at \
+     FROM {rows} WHERE o.tenant = n.tenant AND o.order_id = n.order_id",
+    [
+        (tenant, UUIDOID),
+        (order_id, UUIDOID),
+        (status, TEXTOID),
+        (paid_minor, INT8OID),
+        (ledger_seq, INT8OID),
+        (ledger_head, BYTEAOID),
+        (outbox_seq, INT8OID),
+        (updated_at, TIMESTAMPTZOID)
+    ]
 );
 statement!(
     STATUS,
@@ -98,6 +122,37 @@ pub fn lock_by_reference(tenant: Uuid, client_txn_id: &str, merchant_id: &str) -
 /// Locks the order with this key, and reads it.
 pub fn lock(tenant: Uuid, order_id: Uuid) -> Option<Stored> {
     run!(LOCK_BY_KEY, tenant, order_id).first().map(|row| read(&row))
+}
+
+/// Locks the orders with these keys, in the order of the keys, and reads them.
+pub fn lock_all(tenant: Uuid, order_ids: Vec<Uuid>) -> Vec<Order> {
+    run!(LOCK_ALL, tenant, order_ids).iter().map(|row| read(&row).order).collect()
+}
+
+/// Reads the order with this key, without a lock.
+pub fn find_by_key(tenant: Uuid, order_id: Uuid) -> Option<Order> {
+    run!(FIND_BY_KEY, tenant, order_id).first().map(|row| read(&row).order)
+}
+
+/// Writes the new states of orders that this transaction has locked.
+pub fn move_on<'a>(tenant: Uuid, orders: impl Iterator<Item = &'a Order>, now: Moment) {
+    let rows: Vec<RowOf<8>> = orders
+        .map(|order| {
+            [
+                arg(tenant),
+                arg(Uuid::from_bytes(order.order_id)),
+                arg(order.status.as_str()),
+                arg(order.paid_minor),
+                arg(order.ledger_seq),
+                arg(order.ledger_head.as_ref().map(<[u8; 32]>::as_slice)),
+                arg(order.outbox_seq),
+                arg(now),
+            ]
+        })
+        .collect();
+    if MOVE.with(|statement| statement.run(&rows)).len() < rows.len() {
+        write_prevented("an order");
+    }
 }
 
 /// Reads the order that a merchant calls so, without a lock.

@@ -1,10 +1,25 @@
-//! `payment_idem.outbox`: claimed, acknowledged, given back.
+//! `payment_idem.outbox`: queued, claimed, acknowledged, given back.
 
 use pgrx::Uuid;
 use pgrx::datum::Interval;
 
+use crate::pg::error::write_prevented;
 use crate::pg::moment::Moment;
-use crate::pg::statement::{run, statement};
+use crate::pg::statement::{RowOf, arg, row_statement, run, statement};
+
+row_statement!(
+    QUEUE,
+    "INSERT INTO payment_idem.outbox (tenant, receipt, action, order_id, seq, available_at, created_at) \
+     SELECT tenant, receipt, action, order_id, seq, created_at, created_at FROM {rows}",
+    [
+        (tenant, UUIDOID),
+        (receipt, INT8OID),
+        (action, TEXTOID),
+        (order_id, UUIDOID),
+        (seq, INT8OID),
+        (created_at, TIMESTAMPTZOID)
+    ]
+);
 
 // FOR UPDATE SKIP LOCKED keeps two workers apart; the lease keeps them apart after the commit.
 statement!(
@@ -46,6 +61,25 @@ statement!(
      WHERE lease_token = $1 AND delivered_at IS NULL AND ($2 IS NULL OR tenant = ANY ($2)) RETURNING 1",
     [UUIDOID, UUIDARRAYOID, TEXTOID, INTERVALOID, TIMESTAMPTZOID]
 );
+
+/// The row of an action that an event asks for.
+pub fn row(
+    tenant: Uuid,
+    receipt: i64,
+    action: &str,
+    order_id: Uuid,
+    seq: i64,
+    created_at: Moment,
+) -> RowOf<6> {
+    [arg(tenant), arg(receipt), arg(action), arg(order_id), arg(seq), arg(created_at)]
+}
+
+/// Queues actions, due at once.
+pub fn queue(rows: &[RowOf<6>]) {
+    if QUEUE.with(|statement| statement.run(rows)).len() < rows.len() {
+        write_prevented("an outbox row");
+    }
+}
 
 /// A leased row, with what a worker needs to act on it.
 pub struct Leased {

@@ -3,59 +3,150 @@
 use pgrx::Uuid;
 
 use crate::domain::decision::{ReferenceState, Taken};
-use crate::pg::statement::{run, statement};
+use crate::pg::error::write_prevented;
+use crate::pg::statement::{RowOf, arg, row_statement};
 
-/// The keys of some references, in the order in which they are locked everywhere, as four columns.
-#[derive(Debug, Default)]
-pub struct Keys {
+/// A payment reference. Ordered as they are locked everywhere.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
     /// The tenant, or the nil uuid for the whole database.
-    pub scopes: Vec<Uuid>,
-    /// The gateway; empty for a bank's reference.
-    pub gateways: Vec<String>,
-    /// The kinds.
-    pub kinds: Vec<String>,
-    /// The references themselves.
-    pub values: Vec<String>,
+    pub scope: [u8; 16],
+    /// The gateway; empty for a bank's reference, which is the same at every gateway.
+    pub gateway: String,
+    /// The kind.
+    pub kind: String,
+    /// The reference itself.
+    pub value: String,
 }
 
-impl Keys {
-    /// Columns from keys (scope, gateway, kind, value), sorted.
-    pub fn new(mut keys: Vec<(Uuid, String, String, String)>) -> Self {
-        keys.sort_by(|a, b| (a.0.as_bytes(), &a.1, &a.2, &a.3).cmp(&(b.0.as_bytes(), &b.1, &b.2, &b.3)));
-        let mut columns = Keys::default();
-        for (scope, gateway, kind, value) in keys {
-            columns.scopes.push(scope);
-            columns.gateways.push(gateway);
-            columns.kinds.push(kind);
-            columns.values.push(value);
-        }
-        columns
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.scopes.len()
-    }
+/// Who has a reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The order, and whether the money is booked.
+    pub taken: Taken,
+    /// The number of the event that brought it there.
+    pub receipt: i64,
 }
 
-statement!(
-    TAKEN,
-    "SELECT r.order_id, r.state = 'applied', r.receipt \
-     FROM unnest($1, $2, $3, $4) AS e (scope, gateway, kind, value) \
-     JOIN payment_idem.payment_references r USING (scope, gateway, kind, value)",
-    [UUIDARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID]
+row_statement!(
+    FIND,
+    "SELECT r.scope, r.gateway, r.kind, r.value, r.order_id, r.state = 'applied', r.receipt \
+     FROM {rows} JOIN payment_idem.payment_references r \
+       ON r.scope = n.scope AND r.gateway = n.gateway AND r.kind = n.kind AND r.value = n.value",
+    [(scope, UUIDOID), (gateway, TEXTOID), (kind, TEXTOID), (value, TEXTOID)]
+);
+row_statement!(
+    CLAIM,
+    "INSERT INTO payment_idem.payment_references (scope, gateway, kind, value, tenant, order_id, receipt, state) \
+     SELECT scope, gateway, kind, value, tenant, order_id, receipt, state FROM {rows} \
+     ON CONFLICT (scope, gateway, kind, value) DO NOTHING",
+    [
+        (scope, UUIDOID),
+        (gateway, TEXTOID),
+        (kind, TEXTOID),
+        (value, TEXTOID),
+        (tenant, UUIDOID),
+        (order_id, UUIDOID),
+        (receipt, INT8OID),
+        (state, TEXTOID)
+    ]
+);
+row_statement!(
+    BOOK,
+    "UPDATE payment_idem.payment_references r SET state = 'applied', receipt = n.receipt \
+     FROM {rows} \
+     WHERE r.scope = n.scope AND r.gateway = n.gateway AND r.kind = n.kind AND r.value = n.value \
+       AND r.tenant = n.tenant AND r.order_id = n.order_id AND r.state = 'held'",
+    [
+        (scope, UUIDOID),
+        (gateway, TEXTOID),
+        (kind, TEXTOID),
+        (value, TEXTOID),
+        (tenant, UUIDOID),
+        (order_id, UUIDOID),
+        (receipt, INT8OID)
+    ]
+);
+row_statement!(
+    TAKE_BACK,
+    "DELETE FROM payment_idem.payment_references r USING {rows} \
+     WHERE r.scope = n.scope AND r.gateway = n.gateway AND r.kind = n.kind AND r.value = n.value \
+       AND r.receipt = n.receipt",
+    [(scope, UUIDOID), (gateway, TEXTOID), (kind, TEXTOID), (value, TEXTOID), (receipt, INT8OID)]
 );
 
-/// Those of the references that belong to an order already, each with the event that brought it.
-pub fn taken(keys: &Keys) -> Vec<(Taken, i64)> {
-    if keys.len() == 0 {
-        return Vec::new();
-    }
-    run!(TAKEN, keys.scopes.clone(), keys.gateways.clone(), keys.kinds.clone(), keys.values.clone())
+/// Those of the references that belong to an order already.
+pub fn find<'a>(keys: impl Iterator<Item = &'a Key>) -> Vec<(Key, Claim)> {
+    let rows: Vec<RowOf<4>> = keys.map(Key::columns).collect();
+    FIND.with(|statement| statement.run(&rows))
         .iter()
         .map(|row| {
-            let state = if row.value(2) { ReferenceState::Applied } else { ReferenceState::Held };
-            (Taken { order_id: *row.value::<Uuid>(1).as_bytes(), state }, row.value(3))
+            let key = Key {
+                scope: *row.value::<Uuid>(1).as_bytes(),
+                gateway: row.value(2),
+                kind: row.value(3),
+                value: row.value(4),
+            };
+            let state = if row.value(6) { ReferenceState::Applied } else { ReferenceState::Held };
+            let taken = Taken { order_id: *row.value::<Uuid>(5).as_bytes(), state };
+            (key, Claim { taken, receipt: row.value(7) })
         })
         .collect()
+}
+
+/// Claims new references, in order of their keys. `false` where another transaction was first with
+/// one; none of them is ours then.
+pub fn claim(tenant: Uuid, claims: &[(&Key, &Claim)]) -> bool {
+    let rows: Vec<RowOf<8>> = claims
+        .iter()
+        .map(|(key, claim)| {
+            let [scope, gateway, kind, value] = key.columns();
+            let state = if claim.taken.state == ReferenceState::Applied { "applied" } else { "held" };
+            let order_id = arg(Uuid::from_bytes(claim.taken.order_id));
+            [scope, gateway, kind, value, arg(tenant), order_id, arg(claim.receipt), arg(state)]
+        })
+        .collect();
+    let all = CLAIM.with(|statement| statement.run(&rows)).len() == rows.len();
+    if !all {
+        take_back(claims);
+    }
+    all
+}
+
+/// Takes back what this call has claimed, to decide again.
+pub fn take_back(claims: &[(&Key, &Claim)]) {
+    let rows: Vec<RowOf<5>> = claims
+        .iter()
+        .map(|(key, claim)| {
+            let [scope, gateway, kind, value] = key.columns();
+            [scope, gateway, kind, value, arg(claim.receipt)]
+        })
+        .collect();
+    TAKE_BACK.with(|statement| statement.run(&rows));
+}
+
+/// Books references that are held for an order which this transaction has locked.
+pub fn book(tenant: Uuid, claims: &[(&Key, &Claim)]) {
+    let rows: Vec<RowOf<7>> = claims
+        .iter()
+        .map(|(key, claim)| {
+            let [scope, gateway, kind, value] = key.columns();
+            let order_id = arg(Uuid::from_bytes(claim.taken.order_id));
+            [scope, gateway, kind, value, arg(tenant), order_id, arg(claim.receipt)]
+        })
+        .collect();
+    if BOOK.with(|statement| statement.run(&rows)).len() < rows.len() {
+        write_prevented("a payment reference");
+    }
+}
+
+impl Key {
+    fn columns(&self) -> RowOf<4> {
+        [
+            arg(Uuid::from_bytes(self.scope)),
+            arg(self.gateway.as_str()),
+            arg(self.kind.as_str()),
+            arg(self.value.as_str()),
+        ]
+    }
 }

@@ -54,7 +54,7 @@ WHERE relnamespace = 'payment_idem'::regnamespace AND relkind IN ('r', 'p', 'v',
   AND NOT (statement LIKE 'UPDATE%' AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = pg_class.oid AND attname = 'tenant'))
 UNION ALL
 SELECT 'routine', oid::regprocedure::text, format('%s %s(%s)', CASE prokind WHEN 'p' THEN 'CALL' ELSE 'SELECT' END, oid::regproc,
-       (SELECT string_agg('NULL', ', ') FROM unnest(proargtypes)))
+       (SELECT string_agg('NULL::' || format_type(type, NULL), ', ') FROM unnest(proargtypes) AS type))
 FROM pg_proc WHERE pronamespace = 'payment_idem'::regnamespace AND prorettype <> 'trigger'::regtype
   AND NOT proisstrict -- the planner knows what a strict function answers to NULL, and does not call it
   AND oid <> ALL (SELECT p.oid FROM pg_proc p WHERE p.proname = 'ingest' AND p.pronamespace = 'payment_idem'::regnamespace)

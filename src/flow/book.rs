@@ -1,0 +1,380 @@
+//! The working copy of what a call holds locked: its events are decided on it in turn, each by what
+//! the ones before have left, and it tells what is to be written in the end.
+
+use std::collections::hash_map::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use pgrx::Uuid;
+
+use crate::domain::decision::{
+    Decision, Located, Move, ReferenceState, Situation, Taken, claims_references, decide, decide_alone,
+    is_booked, money_differs,
+};
+use crate::domain::event::Event;
+use crate::domain::gateway::BANK_REFERENCE_KIND;
+use crate::domain::ledger::{Line, idempotency_hash};
+use crate::domain::order::{Id, Order};
+use crate::domain::outcome::{Outcome, Reason};
+use crate::flow::locate::{Found, Orders};
+use crate::flow::settle::{Case, Settled};
+use crate::pg::error::sentence;
+use crate::pg::moment::Moment;
+use crate::pg::statement::RowOf;
+use crate::store::event_receipts::{self, Verdict};
+use crate::store::payment_references::{self, Claim, Key};
+use crate::store::{exceptions, outbox, payloads, transactions};
+
+/// What a call knows before it decides.
+pub struct Book<'a> {
+    tenant: Uuid,
+    orders: &'a Orders,
+    now: Moment,
+    /// The references that are taken; `None`: not read, taken to be free.
+    stored: Option<BTreeMap<Key, Claim>>,
+}
+
+/// What a call writes.
+#[derive(Default)]
+pub struct Writes<'a> {
+    /// New receipts: identity, number, row; sorted.
+    pub receipts: Vec<((&'a str, &'a str), i64, RowOf<22>)>,
+    /// Parked events that are settled now.
+    pub settlements: Vec<RowOf<7>>,
+    /// New exceptions.
+    pub exceptions: Vec<RowOf<13>>,
+    /// Events whose exceptions are settled by a payment that is booked now, by order.
+    pub superseded: Vec<(Id, Vec<i64>)>,
+    /// New ledger lines.
+    pub lines: Vec<RowOf<18>>,
+    /// Actions that are due.
+    pub queued: Vec<RowOf<6>>,
+    /// Bodies to keep.
+    pub evidence: Vec<RowOf<6>>,
+    orders: HashMap<Id, Order>,
+    references: BTreeMap<Key, (Claim, Change)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    None,
+    New,
+    Booked,
+}
+
+impl Writes<'_> {
+    /// The references to be claimed, and the held ones to be booked, each in the order of their keys.
+    pub fn references(&self) -> [Vec<(&Key, &Claim)>; 2] {
+        let of = |wanted: Change| {
+            self.references
+                .iter()
+                .filter(|(_, (_, change))| *change == wanted)
+                .map(|(key, (claim, _))| (key, claim))
+                .collect()
+        };
+        [of(Change::New), of(Change::Booked)]
+    }
+
+    /// The orders in their new states, in the order of their keys.
+    pub fn moved(&self) -> impl Iterator<Item = &Order> {
+        let order_ids: BTreeSet<&Id> = self.orders.keys().collect();
+        order_ids.into_iter().map(|order_id| &self.orders[order_id])
+    }
+}
+
+impl<'a> Book<'a> {
+    /// Nothing is known of the references yet.
+    pub fn new(tenant: Uuid, orders: &'a Orders, now: Moment) -> Self {
+        Book { tenant, orders, now, stored: None }
+    }
+
+    /// Reads who has the references of these events. `false` where that is no news.
+    pub fn read_references(&mut self, cases: &[Case<'_>]) -> bool {
+        let keys: BTreeSet<Key> = cases
+            .iter()
+            .filter_map(|case| Some((case, case.found.order_id()?)))
+            .flat_map(|(case, order_id)| self.keys(case, self.orders.get(order_id)))
+            .collect();
+        let stored = payment_references::find(keys.iter()).into_iter().collect();
+        let is_news = self.stored.as_ref() != Some(&stored);
+        self.stored = Some(stored);
+        is_news
+    }
+
+    /// Decides the events in turn. `None` where the references have to be read first.
+    pub fn decide<'b>(&self, cases: &'b [Case<'b>]) -> Option<(Vec<Settled>, Writes<'b>)> {
+        let mut writes = Writes::default();
+        let unchanged = |(key, claim): (&Key, &Claim)| (key.clone(), (*claim, Change::None));
+        writes.references = self.stored.iter().flatten().map(unchanged).collect();
+        let mut raised = Vec::new();
+        let mut settled = Vec::with_capacity(cases.len());
+        for case in cases {
+            settled.push(self.decide_one(case, &mut raised, &mut writes)?);
+        }
+        writes.receipts.sort_unstable_by_key(|(identity, _, _)| *identity);
+        Some((settled, writes))
+    }
+
+    fn decide_one<'b>(
+        &self,
+        case: &'b Case<'b>,
+        raised: &mut Vec<&'b Case<'b>>,
+        writes: &mut Writes<'b>,
+    ) -> Option<Settled> {
+        let order_id = case.found.order_id();
+        let mut order =
+            order_id.map(|id| writes.orders.get(&id).unwrap_or_else(|| self.orders.get(id)).clone());
+        let keys = order.as_ref().map(|order| self.keys(case, order)).unwrap_or_default();
+        let known: Vec<Claim> =
+            keys.iter().filter_map(|key| writes.references.get(key)).map(|(claim, _)| *claim).collect();
+        let taken: Vec<Taken> = known.iter().map(|claim| claim.taken).collect();
+
+        let (decision, detail) = match case.event {
+            Err(unreadable) => (Decision::Raise(Reason::PayloadUnreadable), sentence(unreadable)),
+            Ok(event) => {
+                let decision = match decide_alone(event, case.source.live_mode) {
+                    Some(reason) => Decision::Record(reason),
+                    None => {
+                        let situation = Situation {
+                            order: located(case.found, order.as_ref()),
+                            taken: &taken,
+                            on_record: self.on_record(case, event, order.as_ref(), &taken, raised),
+                            rules: &case.source.rules,
+                        };
+                        decide(event, &situation)
+                    }
+                };
+                let detail = exception_detail(&decision).to_owned();
+                (decision, detail)
+            }
+        };
+        let assumed_free = self.stored.is_none() && !keys.is_empty();
+        if assumed_free && !matches!(decision, Decision::Apply(_)) {
+            return None;
+        }
+
+        let booked = order.as_ref().is_some_and(|order| is_booked(order, &taken));
+        let (outcome, reason) = match &decision {
+            Decision::Apply(_) => (Outcome::Applied, None),
+            Decision::Record(reason) => (Outcome::Recorded, Some(*reason)),
+            Decision::Park(reason) => (Outcome::Parked, Some(*reason)),
+            Decision::Raise(reason) => (Outcome::Exception, Some(*reason)),
+        };
+        // The references join the payment that they name: booked with it, or held for a person.
+        let join = match &decision {
+            Decision::Apply(_) => Some(ReferenceState::Applied),
+            Decision::Record(Reason::SamePayment) if booked => Some(ReferenceState::Applied),
+            Decision::Record(Reason::SamePayment) | Decision::Raise(_) => Some(ReferenceState::Held),
+            Decision::Record(_) | Decision::Park(_) => None,
+        };
+        match (&decision, &mut order) {
+            (Decision::Apply(to), Some(order)) => self.apply(case, to, order, writes),
+            (Decision::Raise(reason), order) => {
+                let facts = exceptions::Facts {
+                    receipt: case.receipt,
+                    source: &case.source.name,
+                    reason: *reason,
+                    event: case.event.ok(),
+                    order: order.as_ref(),
+                    detail: &detail,
+                };
+                writes.exceptions.push(exceptions::row(self.tenant, &facts, self.now));
+                raised.push(case);
+            }
+            _ => {}
+        }
+        if let (Some(order), Some(state)) = (&order, join) {
+            for key in keys {
+                writes.join(key, order.order_id, state, case.receipt);
+            }
+        }
+        if let (Some(order), true) = (&order, booked || outcome == Outcome::Applied) {
+            // What waited in an exception is the payment that is booked now.
+            let held: Vec<i64> = known
+                .iter()
+                .filter(|claim| claim.taken.order_id == order.order_id)
+                .filter(|claim| claim.taken.state == ReferenceState::Held)
+                .map(|claim| claim.receipt)
+                .collect();
+            if !held.is_empty() {
+                writes.superseded.push((order.order_id, held));
+            }
+        }
+        self.write_receipt(case, (outcome, reason), order_id, writes);
+        Some(Settled {
+            outcome,
+            reason,
+            order_id: order_id.map(Uuid::from_bytes),
+            order_status: order.map(|order| order.status),
+        })
+    }
+
+    /// Moves the order, appends its ledger line and queues what the move asks for.
+    fn apply(&self, case: &Case<'_>, to: &Move, order: &mut Order, writes: &mut Writes<'_>) {
+        let event = case.event.expect("only a readable event moves an order");
+        let line = Line {
+            prev_hash: order.ledger_head,
+            tenant: *self.tenant.as_bytes(),
+            receipt: case.receipt,
+            kind: event.kind.expect("only a mapped event moves an order").as_str(),
+            order_id: order.order_id,
+            seq: order.ledger_seq + 1,
+            event_type: to.event_type,
+            amount_minor: to.amount_minor,
+            currency: &order.currency,
+            from_status: order.status,
+            to_status: to.to,
+            source: &case.source.name,
+            event_id: case.event_id,
+            gateway_order_id: event.gateway_order_id.as_deref(),
+            bank_utr: event.bank_reference.as_deref(),
+            created_at_us: self.now.0,
+        };
+        let hash = line.hash();
+        writes.lines.push(transactions::row(&line, &hash));
+        order.status = to.to;
+        order.paid_minor += to.amount_minor;
+        order.ledger_seq += 1;
+        order.ledger_head = Some(hash);
+        if let Some(action) = to.action {
+            order.outbox_seq += 1;
+            writes.queued.push(outbox::row(
+                self.tenant,
+                case.receipt,
+                action,
+                Uuid::from_bytes(order.order_id),
+                order.outbox_seq,
+                self.now,
+            ));
+        }
+        writes.orders.insert(order.order_id, order.clone());
+    }
+
+    fn write_receipt<'b>(
+        &self,
+        case: &'b Case<'b>,
+        (outcome, reason): (Outcome, Option<Reason>),
+        order_id: Option<Id>,
+        writes: &mut Writes<'b>,
+    ) {
+        let key = (self.tenant, case.source.name.as_str(), case.identity);
+        let verdict = Verdict { outcome, reason, order_id: order_id.map(Uuid::from_bytes), at: self.now };
+        let Some(delivery) = &case.delivery else {
+            writes.settlements.push(event_receipts::settlement(key, &verdict));
+            return;
+        };
+        let event = case.event.ok();
+        let row = event_receipts::row(key, case.receipt, case.event_id, event, delivery, &verdict);
+        writes.receipts.push(((&case.source.name, case.identity), case.receipt, row));
+        if let Some(body) = delivery.evidence {
+            let payer = event.and_then(|event| event.payer.as_deref());
+            let (order_id, at) = (verdict.order_id, verdict.at);
+            writes.evidence.push(payloads::row(self.tenant, case.receipt, order_id, at, body, payer));
+        }
+    }
+
+    /// The keys of the event's payment references; none where the event is no payment.
+    fn keys(&self, case: &Case<'_>, order: &Order) -> Vec<Key> {
+        let Some(event) = case.event.ok().filter(|event| claims_references(event)) else {
+            return Vec::new();
+        };
+        let bank_scope = *case.source.bank_scope.as_bytes();
+        let mut keys: Vec<Key> = event
+            .references
+            .iter()
+            .map(|reference| {
+                // A bank's reference is the same at every gateway.
+                let (scope, gateway) = match reference.kind.as_str() {
+                    BANK_REFERENCE_KIND => (bank_scope, ""),
+                    _ => (*self.tenant.as_bytes(), case.source.gateway_name.as_str()),
+                };
+                Key {
+                    scope,
+                    gateway: gateway.to_owned(),
+                    kind: reference.kind.clone(),
+                    value: reference.value.clone(),
+                }
+            })
+            .collect();
+        if let (Some(utr), Some(amount_minor)) = (&event.bank_reference, event.amount_minor) {
+            let value = idempotency_hash(&order.client_txn_id, utr, amount_minor);
+            let kind = "idempotency_hash".to_owned();
+            keys.push(Key { scope: bank_scope, gateway: String::new(), kind, value });
+        }
+        keys
+    }
+
+    /// Whether an exception of this payment is on record, where no held reference can tell.
+    fn on_record(
+        &self,
+        case: &Case<'_>,
+        event: &Event,
+        order: Option<&Order>,
+        taken: &[Taken],
+        raised: &[&Case<'_>],
+    ) -> bool {
+        let ask = matches!(case.found, Found::Contradiction(_))
+            || order.is_some_and(|order| {
+                taken.iter().any(|taken| taken.order_id != order.order_id)
+                    || (!taken.is_empty() && money_differs(event, order).is_some())
+            });
+        let order_id = case.found.order_id().map(Uuid::from_bytes);
+        ask && (raised.iter().any(|other| is_same_payment(case, other))
+            || exceptions::on_record(self.tenant, order_id, &case.source.gateway_name, event, case.receipt))
+    }
+}
+
+impl Writes<'_> {
+    /// A new reference joins a payment in this state; a held one of the same order is booked with it.
+    fn join(&mut self, key: Key, order_id: Id, state: ReferenceState, receipt: i64) {
+        let claim = Claim { taken: Taken { order_id, state }, receipt };
+        match self.references.get_mut(&key) {
+            None => {
+                self.references.insert(key, (claim, Change::New));
+            }
+            Some((known, change)) => {
+                let held_here = known.taken == Taken { order_id, state: ReferenceState::Held };
+                if held_here && state == ReferenceState::Applied {
+                    *known = claim;
+                    if *change == Change::None {
+                        *change = Change::Booked;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether two events of the same kind speak of one payment, about the same order: as
+/// `exceptions::on_record` asks the table.
+fn is_same_payment(one: &Case<'_>, other: &Case<'_>) -> bool {
+    let (Ok(a), Ok(b)) = (one.event, other.event) else { return false };
+    let same_gateway = one.source.gateway_name == other.source.gateway_name;
+    one.found.order_id() == other.found.order_id()
+        && a.kind == b.kind
+        && a.references.iter().any(|reference| {
+            (same_gateway || reference.kind == BANK_REFERENCE_KIND) && b.references.contains(reference)
+        })
+}
+
+fn located(found: Found, order: Option<&Order>) -> Located<'_> {
+    match (found, order) {
+        (Found::Known(_), Some(order)) => Located::Known(order),
+        (Found::Contradiction(_), order) => Located::Contradiction(order),
+        _ => Located::Unknown,
+    }
+}
+
+fn exception_detail(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Raise(Reason::AmountMismatch) => "The amount is not the order's.",
+        Decision::Raise(Reason::CurrencyMismatch) => {
+            "The currency is missing, ill-formed or not the order's."
+        }
+        Decision::Raise(Reason::ReferenceMismatch) => {
+            "Merchant, order reference and gateway order id do not name one order."
+        }
+        Decision::Raise(Reason::SecondPayment) => "The order is paid by another payment.",
+        Decision::Raise(Reason::ReferenceReused) => "A reference of the payment belongs to another order.",
+        _ => "The tenant's rules have no such move from the order's status.",
+    }
+}
