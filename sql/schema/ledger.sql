@@ -5,7 +5,7 @@ CREATE TABLE payment_idem.transactions (
     receipt          bigint      NOT NULL,
     kind             text        COLLATE "C" NOT NULL,
     order_id         uuid        NOT NULL,
-    seq              bigint      NOT NULL CHECK (seq > 0),
+    seq              payment_idem.positive NOT NULL,
     event_type       payment_idem.payment_event_type NOT NULL,
     amount_minor     bigint      NOT NULL,
     currency         text        COLLATE "C" NOT NULL,
@@ -17,8 +17,8 @@ CREATE TABLE payment_idem.transactions (
     bank_utr         text        COLLATE "C",
     created_at       timestamptz NOT NULL CHECK (isfinite(created_at)),
     chain_version    smallint    NOT NULL CHECK (chain_version = 1),
-    prev_hash        bytea       CHECK (octet_length(prev_hash) = 32),
-    hash             bytea       NOT NULL CHECK (octet_length(hash) = 32),
+    prev_hash        payment_idem.sha256,
+    hash             payment_idem.sha256 NOT NULL,
     CHECK ((seq = 1) = (prev_hash IS NULL))
 ) PARTITION BY RANGE (created_at);
 COMMENT ON TABLE payment_idem.transactions IS

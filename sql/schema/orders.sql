@@ -37,16 +37,16 @@ CREATE TABLE payment_idem.orders (
     order_id         uuid        NOT NULL,
     merchant_id      text        COLLATE "C" NOT NULL,
     client_txn_id    text        COLLATE "C" NOT NULL,
-    amount_minor     bigint      NOT NULL CHECK (amount_minor > 0),
-    currency         text        COLLATE "C" NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
+    amount_minor     payment_idem.positive NOT NULL,
+    currency         payment_idem.currency_code NOT NULL,
     status           payment_idem.order_status NOT NULL DEFAULT 'PENDING',
-    paid_minor       bigint      NOT NULL DEFAULT 0 CHECK (paid_minor >= 0),
-    refunded_minor   bigint      NOT NULL DEFAULT 0 CHECK (refunded_minor BETWEEN 0 AND paid_minor),
-    disputed_minor   bigint      NOT NULL DEFAULT 0 CHECK (disputed_minor >= 0),
+    paid_minor       payment_idem.not_negative NOT NULL DEFAULT 0,
+    refunded_minor   payment_idem.not_negative NOT NULL DEFAULT 0,
+    disputed_minor   payment_idem.not_negative NOT NULL DEFAULT 0,
     version          bigint      NOT NULL DEFAULT 0,
-    ledger_seq       bigint      NOT NULL DEFAULT 0 CHECK (ledger_seq >= 0),
-    ledger_head      bytea       CHECK (octet_length(ledger_head) = 32),
-    outbox_seq       bigint      NOT NULL DEFAULT 0 CHECK (outbox_seq >= 0),
+    ledger_seq       payment_idem.not_negative NOT NULL DEFAULT 0,
+    ledger_head      payment_idem.sha256,
+    outbox_seq       payment_idem.not_negative NOT NULL DEFAULT 0,
     gateway_order_id text        COLLATE "C",
     expires_at       timestamptz,
     created_at       timestamptz NOT NULL,
@@ -55,6 +55,7 @@ CREATE TABLE payment_idem.orders (
     -- The reference first and the merchant last: the same index finds an order whose merchant the source does not name.
     CONSTRAINT orders_merchant_reference UNIQUE (client_txn_id, tenant, merchant_id),
     CONSTRAINT orders_completed_is_paid CHECK (status NOT IN ('COMPLETED', 'REFUNDED') OR paid_minor >= amount_minor),
+    CONSTRAINT orders_refunded_was_paid CHECK (refunded_minor <= paid_minor),
     CONSTRAINT orders_head_with_ledger CHECK ((ledger_seq = 0) = (ledger_head IS NULL))
 ) WITH (fillfactor = 80); -- room on the page for the one update that pays an order
 COMMENT ON TABLE payment_idem.orders IS 'What is to be paid, and how far that has come. Events change it under its row lock only.';
@@ -80,7 +81,7 @@ COMMENT ON COLUMN payment_idem.orders.updated_at IS 'When the order last changed
 
 CREATE TABLE payment_idem.order_keys (
     tenant   uuid   NOT NULL,
-    kind     text   COLLATE "C" NOT NULL CHECK (kind IN ('client_txn', 'gateway_order')),
+    kind     payment_idem.order_key_kind NOT NULL,
     value    text   COLLATE "C" NOT NULL,
     order_id uuid,
     touched  bigint NOT NULL DEFAULT 0,

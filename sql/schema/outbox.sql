@@ -5,7 +5,7 @@ CREATE TABLE payment_idem.outbox (
     receipt      bigint      NOT NULL,
     action       text        COLLATE "C" NOT NULL CHECK (action <> ''),
     order_id     uuid        NOT NULL,
-    seq          bigint      NOT NULL CHECK (seq > 0),
+    seq          payment_idem.positive NOT NULL,
     attempts     integer     NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     available_at timestamptz NOT NULL,
     lease_token  uuid,

@@ -9,14 +9,14 @@ CREATE TABLE payment_idem.event_receipts (
     source           text        COLLATE "C" NOT NULL,
     identity         text        COLLATE "C" NOT NULL,
     receipt          bigint      NOT NULL,
-    identity_kind    text        COLLATE "C" NOT NULL CHECK (identity_kind IN ('event_id', 'digest')),
+    identity_kind    payment_idem.identity_kind NOT NULL,
     event_id         text        COLLATE "C",
-    payload_sha256   bytea       NOT NULL CHECK (octet_length(payload_sha256) = 32),
+    payload_sha256   payment_idem.sha256 NOT NULL,
     event_type       text        COLLATE "C",
     kind             text        COLLATE "C",
-    first_outcome    text        COLLATE "C" NOT NULL CHECK (first_outcome IN ('applied', 'recorded', 'parked', 'exception')),
+    first_outcome    payment_idem.receipt_outcome NOT NULL,
     first_reason     text        COLLATE "C",
-    outcome          text        COLLATE "C" NOT NULL CHECK (outcome IN ('applied', 'recorded', 'parked', 'exception')),
+    outcome          payment_idem.receipt_outcome NOT NULL,
     reason           text        COLLATE "C",
     order_id         uuid,
     merchant_id      text        COLLATE "C",
@@ -79,7 +79,7 @@ CREATE TABLE payment_idem.payment_references (
     tenant   uuid   NOT NULL,
     order_id uuid   NOT NULL,
     receipt  bigint NOT NULL,
-    state    text   COLLATE "C" NOT NULL CHECK (state IN ('applied', 'held')),
+    state    payment_idem.reference_state NOT NULL,
     PRIMARY KEY (scope, gateway, kind, value)
 );
 COMMENT ON TABLE payment_idem.payment_references IS

@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::ffi::CString;
+use std::ops::RangeInclusive;
 use std::ptr;
 
 use pgrx::{FromDatum, IntoDatum, JsonB, PgSqlErrorCode, Uuid, pg_sys};
@@ -68,26 +69,34 @@ pub type RowOf<const N: usize> = [Option<pg_sys::Datum>; N];
 
 /// A statement over any number of rows, which its text calls `{rows}` and names `n`.
 ///
-/// It has two plans: a single row comes as N parameters, which costs no more than a statement
-/// written for one row; several come as N arrays and are worked off in their order.
+/// A few rows come as parameters of their own, which costs no more than a statement written for
+/// them; many come as an array per column. They are worked off in their order.
 pub struct RowStatement<const N: usize> {
     text: &'static str,
     columns: [(&'static str, pg_sys::Oid); N],
-    one: Cell<pg_sys::SPIPlanPtr>,
+    /// The plans for 1, 2, ... rows.
+    few: [Cell<pg_sys::SPIPlanPtr>; FEW],
     many: Cell<pg_sys::SPIPlanPtr>,
 }
+
+/// Up to so many rows have a plan of their own: as many references as a payment usually has.
+const FEW: usize = 4;
 
 impl<const N: usize> RowStatement<N> {
     /// The statement with this text over rows of these columns.
     pub const fn new(text: &'static str, columns: [(&'static str, pg_sys::Oid); N]) -> Self {
-        RowStatement { text, columns, one: Cell::new(ptr::null_mut()), many: Cell::new(ptr::null_mut()) }
+        let few = [const { Cell::new(ptr::null_mut()) }; FEW];
+        RowStatement { text, columns, few, many: Cell::new(ptr::null_mut()) }
     }
 
     /// Runs it as [`Statement::run`] does; over no row it does nothing.
     pub fn run(&self, rows: &[RowOf<N>]) -> Rows {
-        match rows {
-            [] => Rows { table: ptr::null_mut(), count: 0 },
-            [row] => execute(kept(&self.one, || self.prepare_one()), self.text, parameters(row)),
+        match rows.len() {
+            0 => Rows { table: ptr::null_mut(), count: 0 },
+            count @ 1..=FEW => {
+                let plan = kept(&self.few[count - 1], || self.prepare_few(count));
+                execute(plan, self.text, parameters(rows.as_flattened()))
+            }
             _ => {
                 let arrays: RowOf<N> = std::array::from_fn(|column| Some(self.array(rows, column)));
                 execute(kept(&self.many, || self.prepare_many()), self.text, parameters(&arrays))
@@ -95,19 +104,17 @@ impl<const N: usize> RowStatement<N> {
         }
     }
 
-    fn prepare_one(&self) -> pg_sys::SPIPlanPtr {
-        let types = self.columns.map(|column| column.1);
-        prepare(&self.text_over(&format!("(VALUES ({}))", Self::placeholders())), &types)
+    fn prepare_few(&self, count: usize) -> pg_sys::SPIPlanPtr {
+        let types = self.columns.map(|column| column.1).repeat(count);
+        let row = |index: usize| format!("({})", placeholders(index * N + 1..=(index + 1) * N));
+        let rows: Vec<String> = (0..count).map(row).collect();
+        prepare(&self.text_over(&format!("(VALUES {})", rows.join(", "))), &types)
     }
 
     fn prepare_many(&self) -> pg_sys::SPIPlanPtr {
         // SAFETY: a look-up in the system caches.
         let types = self.columns.map(|column| unsafe { pg_sys::get_array_type(column.1) });
-        prepare(&self.text_over(&format!("unnest({})", Self::placeholders())), &types)
-    }
-
-    fn placeholders() -> String {
-        (1..=N).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
+        prepare(&self.text_over(&format!("unnest({})", placeholders(1..=N))), &types)
     }
 
     fn text_over(&self, rows: &str) -> String {
@@ -139,6 +146,10 @@ impl<const N: usize> RowStatement<N> {
             ))
         }
     }
+}
+
+fn placeholders(numbers: RangeInclusive<usize>) -> String {
+    numbers.map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
 }
 
 type Parameters = (Vec<pg_sys::Datum>, Vec<i8>);
