@@ -17,8 +17,8 @@ CREATE TABLE payment_idem.transactions (
     bank_utr         text        COLLATE "C",
     created_at       timestamptz NOT NULL CHECK (isfinite(created_at)),
     chain_version    smallint    NOT NULL CHECK (chain_version = 1),
-    prev_hash        payment_idem.sha256,
-    hash             payment_idem.sha256 NOT NULL,
+    prev_hash        payment_idem.sha256_digest,
+    hash             payment_idem.sha256_digest NOT NULL,
     CHECK ((seq = 1) = (prev_hash IS NULL))
 ) PARTITION BY RANGE (created_at);
 COMMENT ON TABLE payment_idem.transactions IS

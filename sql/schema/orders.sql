@@ -45,7 +45,7 @@ CREATE TABLE payment_idem.orders (
     disputed_minor   payment_idem.not_negative NOT NULL DEFAULT 0,
     version          bigint      NOT NULL DEFAULT 0,
     ledger_seq       payment_idem.not_negative NOT NULL DEFAULT 0,
-    ledger_head      payment_idem.sha256,
+    ledger_head      payment_idem.sha256_digest,
     outbox_seq       payment_idem.not_negative NOT NULL DEFAULT 0,
     gateway_order_id text        COLLATE "C",
     expires_at       timestamptz,

@@ -11,7 +11,7 @@ CREATE TABLE payment_idem.event_receipts (
     receipt          bigint      NOT NULL,
     identity_kind    payment_idem.identity_kind NOT NULL,
     event_id         text        COLLATE "C",
-    payload_sha256   payment_idem.sha256 NOT NULL,
+    payload_sha256   payment_idem.sha256_digest NOT NULL,
     event_type       text        COLLATE "C",
     kind             text        COLLATE "C",
     first_outcome    payment_idem.receipt_outcome NOT NULL,

@@ -13,8 +13,8 @@ COMMENT ON TYPE payment_idem.payment_event_type IS
 -- Domains, and not CHECKs of the tables, for what one column can tell by itself: PostgreSQL parses the CHECKs of a table
 -- anew in every statement that writes it, and a third of a delivery's time went there; a domain's are kept per session.
 
-CREATE DOMAIN payment_idem.sha256 AS bytea CHECK (octet_length(VALUE) = 32);
-COMMENT ON DOMAIN payment_idem.sha256 IS 'A SHA-256 digest: 32 bytes.';
+CREATE DOMAIN payment_idem.sha256_digest AS bytea CHECK (octet_length(VALUE) = 32);
+COMMENT ON DOMAIN payment_idem.sha256_digest IS 'A SHA-256 digest: 32 bytes.';
 CREATE DOMAIN payment_idem.currency_code AS text COLLATE "C" CHECK (VALUE ~ '^[A-Z]{3}$');
 COMMENT ON DOMAIN payment_idem.currency_code IS 'An ISO 4217 code, upper case.';
 CREATE DOMAIN payment_idem.positive AS bigint CHECK (VALUE > 0);

@@ -85,6 +85,10 @@ BEGIN
         EXIT WHEN NOT FOUND;
         EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I CASCADE', broken.of_table, broken.name);
     END LOOP;
+    FOR broken IN SELECT contypid::regtype AS of_type, conname AS name FROM pg_constraint
+                  WHERE connamespace = 'payment_idem'::regnamespace AND contypid <> 0 LOOP
+        EXECUTE format('ALTER DOMAIN %s DROP CONSTRAINT %I', broken.of_type, broken.name);
+    END LOOP;
     DROP INDEX payment_idem.event_receipts_number;
 END $$;
 
@@ -122,8 +126,8 @@ CREATE FUNCTION pg_temp.another(of_type oid, column_name name) RETURNS text LANG
     END
 $$;
 SELECT attname AS altered, pg_temp.seen(format('UPDATE payment_idem.transactions SET %I = %s WHERE receipt = pg_temp.r(''payment'')',
-                                               attname, pg_temp.another(atttypid, attname))) AS seen
-FROM pg_attribute WHERE attrelid = 'transactions'::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum;
+                                               attname, pg_temp.another(coalesce(nullif(typbasetype, 0), atttypid), attname))) AS seen
+FROM pg_attribute JOIN pg_type y ON y.oid = atttypid WHERE attrelid = 'transactions'::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum;
 -- And those that may be empty, emptied.
 SELECT attname AS emptied, pg_temp.seen(format('UPDATE payment_idem.transactions SET %I = NULL WHERE receipt = pg_temp.r(''payment'')',
                                                attname)) AS seen
