@@ -7,7 +7,7 @@ use common::{assert_not_quadratic, gateway, stripe_body};
 use payment_idem::domain::event::{self, Event, Fault, Field, Reference};
 use payment_idem::domain::gateway::Gateway;
 use payment_idem::domain::identifier::{self, IdentifierFault};
-use payment_idem::domain::json::{self, JsonFault, MAX_DEPTH, PointerFault, Pointers, Token};
+use payment_idem::domain::json::{self, JsonFault, MAX_DEPTH, MAX_OPEN_KEYS, PointerFault, Pointers, Token};
 use payment_idem::domain::kind::Kind;
 use payment_idem::domain::money::MoneyFault;
 use proptest::prelude::*;
@@ -213,6 +213,22 @@ fn b30_depth_has_one_limit() {
         }
         assert!(matches!(read(open.repeat(100_000)), Err(Fault::Json(JsonFault::Syntax { .. }))));
     }
+}
+
+#[test]
+fn keys_have_one_limit() {
+    let object = |keys: usize| {
+        let keys: Vec<String> = (0..keys).map(|n| format!(r#""key{n}":0"#)).collect();
+        format!("{{{}}}", keys.join(","))
+    };
+    let body = |x: &str| paid_with(&format!(r#","x":{x}"#));
+    let around = 8; // the keys of the body itself: less than this
+    assert!(read(body(&object(MAX_OPEN_KEYS - around))).is_ok());
+    let many = object(MAX_OPEN_KEYS + 1);
+    assert_eq!(read(body(&many)), Err(Fault::Json(JsonFault::TooManyKeys)));
+    // Objects side by side, however many, are not one large one.
+    let small = object(1000);
+    assert!(read(body(&format!("[{}]", vec![small.as_str(); 200].join(",")))).is_ok());
 }
 
 #[test]

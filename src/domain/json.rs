@@ -19,6 +19,10 @@ use serde::de::{Deserializer as _, IgnoredAny, Visitor};
 /// readers of the same evidence stop at 128 (`serde_json`) or overflow at several thousand.
 pub const MAX_DEPTH: usize = 64;
 
+/// Most keys of all objects that are open at one place in the body. Real events have hundreds; comparing
+/// millions of them takes seconds and hundreds of megabytes.
+pub const MAX_OPEN_KEYS: usize = 100_000;
+
 /// Why a body cannot be read. Nothing of the body is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JsonFault {
@@ -37,6 +41,8 @@ pub enum JsonFault {
     DuplicateKey,
     /// Nested deeper than [`MAX_DEPTH`].
     TooDeep,
+    /// More than [`MAX_OPEN_KEYS`] keys.
+    TooManyKeys,
 }
 
 impl fmt::Display for JsonFault {
@@ -49,6 +55,9 @@ impl fmt::Display for JsonFault {
             }
             Self::DuplicateKey => f.write_str("an object in the body has the same key twice"),
             Self::TooDeep => write!(f, "the body is nested deeper than {MAX_DEPTH} levels"),
+            Self::TooManyKeys => {
+                write!(f, "an object in the body, with those around it, has more than {MAX_OPEN_KEYS} keys")
+            }
         }
     }
 }
@@ -297,7 +306,7 @@ impl<'a> Walk<'a, '_> {
                 b'"' => {
                     let token = self.string();
                     if let Some(Kind::Object { key_is_next: true, .. }) = self.innermost() {
-                        self.key(token);
+                        self.key(token)?;
                     } else {
                         self.value(Token::String(token));
                     }
@@ -317,7 +326,10 @@ impl<'a> Walk<'a, '_> {
         self.open.last_mut().map(|open| &mut open.kind)
     }
 
-    fn key(&mut self, token: &'a str) {
+    fn key(&mut self, token: &'a str) -> Result<(), JsonFault> {
+        if self.keys.len() == MAX_OPEN_KEYS {
+            return Err(JsonFault::TooManyKeys);
+        }
         let key = decode_key(token);
         if let Some(open) = self.open.last_mut()
             && let Kind::Object { key_is_next, value, .. } = &mut open.kind
@@ -326,6 +338,7 @@ impl<'a> Walk<'a, '_> {
             *value = open.node.and_then(|node| self.wanted.by_key(node, &key));
         }
         self.keys.push(key);
+        Ok(())
     }
 
     /// Takes note of the value that begins here, where it is wanted; returns its place.

@@ -214,7 +214,9 @@ impl Call<'_> {
         if let Err(reason) = self.authenticate(request) {
             return reject(reason, request.event_id, Some(sha256));
         }
+        check_for_interrupts!();
         let read = event::read(&self.source.gateway, request.payload);
+        check_for_interrupts!();
         if let (Some(signed), Some(given)) = (signed_id(&read), request.event_id)
             && signed != given
         {
@@ -246,7 +248,10 @@ impl Call<'_> {
         match signature::verify(
             self.source.gateway.scheme(),
             &signed,
-            secrets,
+            // Each is a pass over the body.
+            secrets.into_iter().inspect(|_| {
+                check_for_interrupts!();
+            }),
             self.now.unix_s(),
             self.source.tolerance_s,
         ) {
