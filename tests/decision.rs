@@ -112,6 +112,7 @@ impl Case {
         let here = |state| Taken { order_id: HERE, state };
         let elsewhere = |state| Taken { order_id: ELSEWHERE, state };
         let (applied, held) = (ReferenceState::Applied, ReferenceState::Held);
+        let contested = ReferenceState::Contested;
         let references: Vec<Vec<Taken>> = vec![
             vec![],
             vec![here(applied)],
@@ -121,6 +122,9 @@ impl Case {
             vec![elsewhere(held)],
             vec![here(applied), elsewhere(held)],
             vec![here(held), elsewhere(applied)],
+            vec![here(contested)],
+            vec![here(applied), here(contested)],
+            vec![elsewhere(contested)],
         ];
         let places =
             [Where::Unknown, Where::Known, Where::ContradictionAboutThisOrder, Where::ContradictionAboutNone];
@@ -202,13 +206,24 @@ impl Case {
         };
         // One exception per payment: a repeat of what is held or on record is no news.
         let known = self.on_record
-            || (self.located != Where::ContradictionAboutNone && self.is_taken(HERE, ReferenceState::Held));
+            || (self.located != Where::ContradictionAboutNone
+                && [ReferenceState::Held, ReferenceState::Contested]
+                    .iter()
+                    .any(|state| self.is_taken(HERE, *state)));
         let raise = |reason| {
             if known { Decision::Record(Reason::SamePayment) } else { Decision::Raise(reason) }
         };
 
+        // A name that another order has, or that was named with one, makes the payment that order's.
+        let contested = self.taken.iter().any(|t| t.order_id != HERE || t.state == ReferenceState::Contested);
+        let booked = !contested && self.is_taken(HERE, ReferenceState::Applied);
+        let money_fits = self.currency == Some("USD") && self.amount_minor == Some(AMOUNT);
+
         match self.located {
             Where::Unknown => return Decision::Park(Reason::OrderNotFound),
+            Where::ContradictionAboutThisOrder if kind == Kind::PaymentSucceeded && booked && money_fits => {
+                return Decision::Record(Reason::SamePayment);
+            }
             Where::ContradictionAboutThisOrder | Where::ContradictionAboutNone => {
                 return raise(Reason::ReferenceMismatch);
             }
@@ -229,8 +244,7 @@ impl Case {
         // Whose payment is it, then is it another one, then is it the right money (an amount in another
         // currency cannot be compared), then is it news, then may the order move. Other money is looked
         // at before news: a payment that is booked must not speak of another amount unseen.
-        let booked = self.is_taken(HERE, ReferenceState::Applied);
-        if self.taken.iter().any(|taken| taken.order_id != HERE) {
+        if contested {
             raise(Reason::ReferenceReused)
         } else if !booked && self.paid_minor > 0 {
             raise(Reason::SecondPayment)

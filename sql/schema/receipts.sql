@@ -91,7 +91,7 @@ COMMENT ON COLUMN payment_idem.payment_references.value IS 'The reference itself
 COMMENT ON COLUMN payment_idem.payment_references.tenant IS 'The tenant of the order.';
 COMMENT ON COLUMN payment_idem.payment_references.order_id IS 'The order it belongs to.';
 COMMENT ON COLUMN payment_idem.payment_references.receipt IS 'The event that brought it into its state.';
-COMMENT ON COLUMN payment_idem.payment_references.state IS 'applied: its money is booked; held: it waits in an exception.';
+COMMENT ON COLUMN payment_idem.payment_references.state IS 'applied: its money is booked; held: it waits in an exception; contested: it waits, and an event named it together with a reference of another order, so it never pays this one.';
 
 -- Instead of foreign keys, under which every event would share-lock the row of its source; and where no key could
 -- help: what identities and references were stored under does not change beneath them.

@@ -26,8 +26,8 @@ COMMENT ON DOMAIN payment_idem.identity_kind IS 'What makes an event the same ev
 CREATE DOMAIN payment_idem.receipt_outcome AS text COLLATE "C"
     CHECK (VALUE IN ('applied', 'recorded', 'parked', 'exception'));
 COMMENT ON DOMAIN payment_idem.receipt_outcome IS 'The outcomes that leave a receipt.';
-CREATE DOMAIN payment_idem.reference_state AS text COLLATE "C" CHECK (VALUE IN ('applied', 'held'));
-COMMENT ON DOMAIN payment_idem.reference_state IS 'Whether the money of a payment reference is booked, or waits in an exception.';
+CREATE DOMAIN payment_idem.reference_state AS text COLLATE "C" CHECK (VALUE IN ('applied', 'held', 'contested'));
+COMMENT ON DOMAIN payment_idem.reference_state IS 'What became of the money of a payment reference: see payment_references.';
 CREATE DOMAIN payment_idem.order_key_kind AS text COLLATE "C" CHECK (VALUE IN ('client_txn', 'gateway_order'));
 COMMENT ON DOMAIN payment_idem.order_key_kind IS 'Who gave a reference of an order: the merchant or the gateway.';
 

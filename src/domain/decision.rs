@@ -27,6 +27,8 @@ pub enum ReferenceState {
     Applied,
     /// Waiting in an exception.
     Held,
+    /// Waiting, and named together with a reference of another order: it never pays this one.
+    Contested,
 }
 
 /// One of the event's references that belongs to an order already.
@@ -97,7 +99,15 @@ pub fn decide(event: &Event, situation: &Situation<'_>) -> Decision {
     let order = match situation.order {
         Located::Unknown => return Decision::Park(Reason::OrderNotFound),
         Located::Contradiction(order) => {
-            return raise_once(Reason::ReferenceMismatch, order, situation);
+            // What is booked is booked: another event of that payment is no news.
+            let no_news = claims_references(event)
+                && order.is_some_and(|order| {
+                    is_booked(order, situation.taken) && money_differs(event, order).is_none()
+                });
+            return match no_news {
+                true => Decision::Record(Reason::SamePayment),
+                false => raise_once(Reason::ReferenceMismatch, order, situation),
+            };
         }
         Located::Known(order) => order,
     };
@@ -127,7 +137,7 @@ fn concerns_payment(kind: Kind) -> bool {
 
 /// Money arrived. Identity comes first, then whether it is news, then amount and currency.
 fn decide_payment(event: &Event, order: &Order, situation: &Situation<'_>) -> Decision {
-    if situation.taken.iter().any(|taken| taken.order_id != order.order_id) {
+    if is_contested(order, situation.taken) {
         return raise_once(Reason::ReferenceReused, Some(order), situation);
     }
     let booked = is_booked(order, situation.taken);
@@ -155,8 +165,12 @@ fn decide_payment(event: &Event, order: &Order, situation: &Situation<'_>) -> De
 
 /// Whether the payment whose references are taken so is booked on this order, and on no other.
 pub fn is_booked(order: &Order, taken: &[Taken]) -> bool {
-    taken.iter().all(|taken| taken.order_id == order.order_id)
-        && taken.iter().any(|taken| taken.state == ReferenceState::Applied)
+    !is_contested(order, taken) && taken.iter().any(|taken| taken.state == ReferenceState::Applied)
+}
+
+/// Whether a name of the payment belongs to another order, as far as is known.
+pub fn is_contested(order: &Order, taken: &[Taken]) -> bool {
+    taken.iter().any(|taken| taken.order_id != order.order_id || taken.state == ReferenceState::Contested)
 }
 
 /// How the event's money is not what the order asks for; a missing currency never matches.
@@ -191,7 +205,7 @@ fn raise_once(reason: Reason, order: Option<&Order>, situation: &Situation<'_>) 
         situation
             .taken
             .iter()
-            .any(|taken| taken.order_id == order.order_id && taken.state == ReferenceState::Held)
+            .any(|taken| taken.order_id == order.order_id && taken.state != ReferenceState::Applied)
     });
     if held_here || situation.on_record {
         Decision::Record(Reason::SamePayment)

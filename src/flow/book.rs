@@ -8,7 +8,7 @@ use pgrx::Uuid;
 
 use crate::domain::decision::{
     Decision, Located, Move, ReferenceState, Situation, Taken, claims_references, decide, decide_alone,
-    is_booked, money_differs,
+    is_booked, is_contested, money_differs,
 };
 use crate::domain::event::Event;
 use crate::domain::gateway::BANK_REFERENCE_KIND;
@@ -137,7 +137,7 @@ impl<'a> Book<'a> {
                         let situation = Situation {
                             order: located(case.found, order.as_ref()),
                             taken: &taken,
-                            on_record: self.on_record(case, event, order.as_ref(), &taken, raised),
+                            on_record: self.on_record(case, event, order.as_ref(), &taken, raised, writes),
                             rules: &case.source.rules,
                         };
                         decide(event, &situation)
@@ -163,7 +163,10 @@ impl<'a> Book<'a> {
         let join = match &decision {
             Decision::Apply(_) => Some(ReferenceState::Applied),
             Decision::Record(Reason::SamePayment) if booked => Some(ReferenceState::Applied),
-            Decision::Record(Reason::SamePayment) | Decision::Raise(_) => Some(ReferenceState::Held),
+            Decision::Record(Reason::SamePayment) | Decision::Raise(_) => {
+                let contested = order.as_ref().is_some_and(|order| is_contested(order, &taken));
+                Some(if contested { ReferenceState::Contested } else { ReferenceState::Held })
+            }
             Decision::Record(_) | Decision::Park(_) => None,
         };
         match (&decision, &mut order) {
@@ -183,6 +186,9 @@ impl<'a> Book<'a> {
             _ => {}
         }
         if let (Some(order), Some(state)) = (&order, join) {
+            // Written also where it stays as it is: a call with an older snapshot of it must fail, not
+            // miss what went in here.
+            writes.orders.entry(order.order_id).or_insert_with(|| order.clone());
             for key in keys {
                 writes.join(key, order.order_id, state, case.receipt);
             }
@@ -311,6 +317,7 @@ impl<'a> Book<'a> {
         order: Option<&Order>,
         taken: &[Taken],
         raised: &[&Case<'_>],
+        writes: &Writes<'_>,
     ) -> bool {
         let ask = matches!(case.found, Found::Contradiction(_))
             || order.is_some_and(|order| {
@@ -318,8 +325,27 @@ impl<'a> Book<'a> {
                     || (!taken.is_empty() && money_differs(event, order).is_some())
             });
         let order_id = case.found.order_id().map(Uuid::from_bytes);
-        ask && (raised.iter().any(|other| is_same_payment(case, other))
-            || exceptions::on_record(self.tenant, order_id, &case.source.gateway_name, event, case.receipt))
+        // Of a booked payment more names may be known than the event has.
+        let booked = order.filter(|order| is_booked(order, taken));
+        let names_it = |other: &Case<'_>| {
+            booked.is_some_and(|order| {
+                let applied = Taken { order_id: order.order_id, state: ReferenceState::Applied };
+                let claims =
+                    self.keys(other, order).into_iter().filter_map(|key| writes.references.get(&key));
+                other.event.ok().and_then(|other| other.kind) == event.kind
+                    && other.found.order_id() == Some(order.order_id)
+                    && claims.into_iter().any(|(claim, _)| claim.taken == applied)
+            })
+        };
+        ask && (raised.iter().any(|other| is_same_payment(case, other) || names_it(other))
+            || exceptions::on_record(
+                self.tenant,
+                order_id,
+                case.source,
+                event,
+                case.receipt,
+                booked.is_some(),
+            ))
     }
 }
 

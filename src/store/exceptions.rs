@@ -9,6 +9,7 @@ use crate::pg::error::write_prevented;
 use crate::pg::moment::Moment;
 use crate::pg::statement::{RowOf, arg, row_statement, run, statement};
 use crate::store::event_receipts::references_to_json;
+use crate::store::sources::Source;
 
 row_statement!(
     OPEN,
@@ -34,31 +35,48 @@ row_statement!(
     ]
 );
 
-/// An earlier exception of an event of the same kind $5 that shares a reference with $2: of the same
-/// gateway $3, or of a bank. The kind, because what is on record of a failed attempt must not hide money.
+/// An earlier exception of an event of the same kind $5 whose names meet a condition. The kind,
+/// because what is on record of a failed attempt must not hide money.
 macro_rules! on_record {
-    ($order:literal) => {
+    ($order:literal, $names:expr) => {
         concat!(
             "SELECT 1 FROM payment_idem.exceptions x \
              JOIN payment_idem.event_receipts r ON r.tenant = x.tenant AND r.receipt = x.exception_id \
              JOIN payment_idem.sources s ON s.tenant = x.tenant AND s.source = x.source \
              WHERE x.tenant = $1 AND x.exception_id <> $4 AND r.kind = $5 AND ",
             $order,
-            " AND EXISTS (SELECT FROM pg_catalog.jsonb_each_text(r.payment_refs) AS a \
-                           JOIN pg_catalog.jsonb_each_text($2) AS b USING (key, value) \
-                           WHERE s.gateway = $3 OR key = 'bank') \
-             LIMIT 1"
+            " AND (",
+            $names,
+            ") LIMIT 1"
         )
+    };
+}
+/// It shares a name with $2: of the same gateway $3, or of a bank.
+macro_rules! shares_a_name {
+    () => {
+        "EXISTS (SELECT FROM pg_catalog.jsonb_each_text(r.payment_refs) AS a \
+                 JOIN pg_catalog.jsonb_each_text($2) AS b USING (key, value) WHERE s.gateway = $3 OR key = 'bank')"
     };
 }
 statement!(
     ON_RECORD_OF_ORDER,
-    on_record!("x.order_id = $6"),
-    [UUIDOID, JSONBOID, TEXTOID, INT8OID, TEXTOID, UUIDOID]
+    on_record!(
+        "x.order_id = $6",
+        concat!(
+            shares_a_name!(),
+            // Or it has a name of the payment that is booked on the order, where ours is that payment.
+            " OR $7 AND EXISTS (SELECT FROM pg_catalog.jsonb_each_text(r.payment_refs) AS a \
+                 JOIN payment_idem.payment_references p ON p.kind = a.key AND p.value = a.value \
+                  AND p.scope = CASE a.key WHEN 'bank' THEN $8 ELSE $1 END \
+                  AND p.gateway = CASE a.key WHEN 'bank' THEN '' ELSE s.gateway END \
+                 WHERE p.tenant = $1 AND p.order_id = $6 AND p.state = 'applied')"
+        )
+    ),
+    [UUIDOID, JSONBOID, TEXTOID, INT8OID, TEXTOID, UUIDOID, BOOLOID, UUIDOID]
 );
 statement!(
     ON_RECORD_OF_NO_ORDER,
-    on_record!("x.order_id IS NULL"),
+    on_record!("x.order_id IS NULL", shares_a_name!()),
     [UUIDOID, JSONBOID, TEXTOID, INT8OID, TEXTOID]
 );
 // Another amount for the same payment stays open: it is a contradiction, whichever came first.
@@ -116,12 +134,31 @@ pub fn open(rows: &[RowOf<13>]) {
 }
 
 /// Whether another event of the same kind and payment raised an exception about this order before,
-/// or about no order that could be named.
-pub fn on_record(tenant: Uuid, order_id: Option<Uuid>, gateway: &str, event: &Event, receipt: i64) -> bool {
+/// or about no order that could be named. `booked`: the payment is the one booked on the order, and
+/// so has all the names that are applied there.
+pub fn on_record(
+    tenant: Uuid,
+    order_id: Option<Uuid>,
+    source: &Source,
+    event: &Event,
+    receipt: i64,
+    booked: bool,
+) -> bool {
     let references = references_to_json(&event.references);
     let kind = event.kind.map(|kind| kind.as_str());
+    let gateway = source.gateway_name.as_str();
     let rows = match order_id {
-        Some(order_id) => run!(ON_RECORD_OF_ORDER, tenant, references, gateway, receipt, kind, order_id),
+        Some(order_id) => run!(
+            ON_RECORD_OF_ORDER,
+            tenant,
+            references,
+            gateway,
+            receipt,
+            kind,
+            order_id,
+            booked,
+            source.bank_scope
+        ),
         None => run!(ON_RECORD_OF_NO_ORDER, tenant, references, gateway, receipt, kind),
     };
     !rows.is_empty()

@@ -30,7 +30,7 @@ pub struct Claim {
 
 row_statement!(
     FIND,
-    "SELECT r.scope, r.gateway, r.kind, r.value, r.order_id, r.state = 'applied', r.receipt \
+    "SELECT r.scope, r.gateway, r.kind, r.value, r.order_id, r.state::text, r.receipt \
      FROM {rows} JOIN payment_idem.payment_references r \
        ON r.scope = n.scope AND r.gateway = n.gateway AND r.kind = n.kind AND r.value = n.value",
     [(scope, UUIDOID), (gateway, TEXTOID), (kind, TEXTOID), (value, TEXTOID)]
@@ -87,7 +87,11 @@ pub fn find<'a>(keys: impl Iterator<Item = &'a Key>) -> Vec<(Key, Claim)> {
                 kind: row.value(3),
                 value: row.value(4),
             };
-            let state = if row.value(6) { ReferenceState::Applied } else { ReferenceState::Held };
+            let state = match row.value::<String>(6).as_str() {
+                "applied" => ReferenceState::Applied,
+                "held" => ReferenceState::Held,
+                _ => ReferenceState::Contested,
+            };
             let taken = Taken { order_id: *row.value::<Uuid>(5).as_bytes(), state };
             (key, Claim { taken, receipt: row.value(7) })
         })
@@ -101,7 +105,11 @@ pub fn claim(tenant: Uuid, claims: &[(&Key, &Claim)]) -> bool {
         .iter()
         .map(|(key, claim)| {
             let [scope, gateway, kind, value] = key.columns();
-            let state = if claim.taken.state == ReferenceState::Applied { "applied" } else { "held" };
+            let state = match claim.taken.state {
+                ReferenceState::Applied => "applied",
+                ReferenceState::Held => "held",
+                ReferenceState::Contested => "contested",
+            };
             let order_id = arg(Uuid::from_bytes(claim.taken.order_id));
             [scope, gateway, kind, value, arg(tenant), order_id, arg(claim.receipt), arg(state)]
         })

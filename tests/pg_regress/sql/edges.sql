@@ -21,8 +21,25 @@ SELECT t.say(:t1, 'a1', t.ev('paid', 'A', pay => 'p1', id => 'a1'));
 SELECT t.say(:t1, 'b1', t.ev('paid', 'B', pay => 'p1', id => 'b1', more => '"utr":"U1"')) AS reused;
 SELECT t.say(:t1, 'b2', t.ev('paid', 'B', pay => 'p1', id => 'b2', more => '"utr":"U1"')) AS repeated;
 SELECT * FROM pg_temp.open_exceptions();
--- U1 is held for B by the exception; a payment of B with it is booked, and not swallowed.
-SELECT t.say(:t1, 'b3', t.ev('paid', 'B', pay => 'p2', id => 'b3', more => '"utr":"U1"')) AS real_money;
+-- U1 was named together with A's payment, so it never pays B, by itself or with another name: it waits in the exception.
+SELECT t.say(:t1, 'b3', t.ev('paid', 'B', pay => 'p2', id => 'b3', more => '"utr":"U1"')) AS linked,
+       t.say(:t1, 'b4', t.ev('paid', 'B', pay => 'p2', id => 'b4')) AS linked_by_it;
+SELECT t.say(:t1, 'b5', t.ev('paid', 'B', pay => 'p5', id => 'b5')) AS real_money;
+
+\echo P8: a contradicting event of a booked payment is no news, whichever came first
+SELECT t.order(:t1, 'P8E', gateway_order_id => 'GP8E'), t.order(:t1, 'P8F', gateway_order_id => 'GP8F');
+SELECT t.say(:t1, 'p8e1', t.ev('paid', 'P8E', pay => 'pp8e', id => 'p8e1')) AS paid,
+       t.say(:t1, 'p8e2', t.ev('paid', 'P8E', pay => 'pp8e', id => 'p8e2', more => '"gateway_order_id":"G?"')) AS contradicting;
+SELECT t.say(:t1, 'p8f2', t.ev('paid', 'P8F', pay => 'pp8f', id => 'p8f2', more => '"gateway_order_id":"G?"')) AS contradicting,
+       t.say(:t1, 'p8f1', t.ev('paid', 'P8F', pay => 'pp8f', id => 'p8f1')) AS paid;
+SELECT * FROM pg_temp.open_exceptions() WHERE bearer IN ('P8E', 'P8F');
+
+\echo one exception per payment, also where its events share no name but by a third
+SELECT t.order(:t1, 'P8H');
+SELECT t.say(:t1, 'p8h1', t.ev('paid', 'P8H', pay => 'pp8h', id => 'p8h1', more => '"utr":"UP8H0"')) AS paid,
+       t.say(:t1, 'p8h2', t.ev('paid', 'P8H', pay => 'pp8h', id => 'p8h2', more => '"utr":"UP8H1"')) AS link,
+       t.say(:t1, 'p8h3', t.ev('paid', 'P8H', pay => NULL, id => 'p8h3', amt => '900', more => '"utr":"UP8H1"')) AS other_amount,
+       t.say(:t1, 'p8h4', t.ev('paid', 'P8H', pay => 'pp8h', id => 'p8h4', amt => '901')) AS by_another_name;
 
 \echo P7: the same payment id at another gateway is another payment
 SELECT payment_idem.define_gateway('edges_twin', (SELECT definition FROM payment_idem.gateways WHERE gateway = 'generic'));
