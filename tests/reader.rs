@@ -7,7 +7,7 @@ use common::{assert_not_quadratic, gateway, stripe_body};
 use payment_idem::domain::event::{self, Event, Fault, Field, Reference};
 use payment_idem::domain::gateway::Gateway;
 use payment_idem::domain::identifier::{self, IdentifierFault};
-use payment_idem::domain::json::{self, JsonFault, MAX_DEPTH, MAX_OPEN_KEYS, PointerFault, Pointers, Token};
+use payment_idem::domain::json::{self, JsonFault, MAX_DEPTH, MAX_KEYS, PointerFault, Pointers, Token};
 use payment_idem::domain::kind::Kind;
 use payment_idem::domain::money::MoneyFault;
 use proptest::prelude::*;
@@ -223,12 +223,13 @@ fn keys_have_one_limit() {
     };
     let body = |x: &str| paid_with(&format!(r#","x":{x}"#));
     let around = 8; // the keys of the body itself: less than this
-    assert!(read(body(&object(MAX_OPEN_KEYS - around))).is_ok());
-    let many = object(MAX_OPEN_KEYS + 1);
+    assert!(read(body(&object(MAX_KEYS - around))).is_ok());
+    let many = object(MAX_KEYS + 1);
     assert_eq!(read(body(&many)), Err(Fault::Json(JsonFault::TooManyKeys)));
-    // Objects side by side, however many, are not one large one.
-    let small = object(1000);
-    assert!(read(body(&format!("[{}]", vec![small.as_str(); 200].join(",")))).is_ok());
+    // All objects count together: side by side they take as long.
+    let side_by_side = |objects: usize| body(&format!("[{}]", vec![object(1000); objects].join(",")));
+    assert!(read(side_by_side(MAX_KEYS / 1000 - 1)).is_ok());
+    assert_eq!(read(side_by_side(MAX_KEYS / 1000)), Err(Fault::Json(JsonFault::TooManyKeys)));
 }
 
 #[test]

@@ -19,9 +19,9 @@ use serde::de::{Deserializer as _, IgnoredAny, Visitor};
 /// readers of the same evidence stop at 128 (`serde_json`) or overflow at several thousand.
 pub const MAX_DEPTH: usize = 64;
 
-/// Most keys of all objects that are open at one place in the body. Real events have hundreds; comparing
-/// millions of them takes seconds and hundreds of megabytes.
-pub const MAX_OPEN_KEYS: usize = 100_000;
+/// Most keys of all objects of a body together. Real events have hundreds; comparing millions of them
+/// takes seconds and hundreds of megabytes.
+pub const MAX_KEYS: usize = 100_000;
 
 /// Why a body cannot be read. Nothing of the body is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum JsonFault {
     DuplicateKey,
     /// Nested deeper than [`MAX_DEPTH`].
     TooDeep,
-    /// More than [`MAX_OPEN_KEYS`] keys.
+    /// More than [`MAX_KEYS`] keys.
     TooManyKeys,
 }
 
@@ -55,9 +55,7 @@ impl fmt::Display for JsonFault {
             }
             Self::DuplicateKey => f.write_str("an object in the body has the same key twice"),
             Self::TooDeep => write!(f, "the body is nested deeper than {MAX_DEPTH} levels"),
-            Self::TooManyKeys => {
-                write!(f, "an object in the body, with those around it, has more than {MAX_OPEN_KEYS} keys")
-            }
+            Self::TooManyKeys => write!(f, "the body has more than {MAX_KEYS} keys"),
         }
     }
 }
@@ -220,6 +218,7 @@ pub fn read<'a>(body: &'a [u8], wanted: &Pointers) -> Result<Found<'a>, JsonFaul
         wanted,
         open: Vec::with_capacity(16),
         keys: Vec::with_capacity(64),
+        keys_left: MAX_KEYS,
         found: vec![None; wanted.slots],
     }
     .run()
@@ -269,6 +268,8 @@ struct Walk<'a, 'w> {
     open: Vec<Open>,
     /// The keys of all open objects, each object's behind those of the objects around it.
     keys: Vec<Cow<'a, [u8]>>,
+    /// How many more the body may have.
+    keys_left: usize,
     found: Vec<Option<Token<'a>>>,
 }
 
@@ -327,9 +328,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn key(&mut self, token: &'a str) -> Result<(), JsonFault> {
-        if self.keys.len() == MAX_OPEN_KEYS {
-            return Err(JsonFault::TooManyKeys);
-        }
+        self.keys_left = self.keys_left.checked_sub(1).ok_or(JsonFault::TooManyKeys)?;
         let key = decode_key(token);
         if let Some(open) = self.open.last_mut()
             && let Kind::Object { key_is_next, value, .. } = &mut open.kind
