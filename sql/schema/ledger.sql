@@ -15,8 +15,8 @@ CREATE TABLE payment_idem.transactions (
     event_id         text        COLLATE "C",
     gateway_order_id text        COLLATE "C",
     bank_utr         text        COLLATE "C",
-    created_at       timestamptz NOT NULL CHECK (isfinite(created_at)),
-    chain_version    smallint    NOT NULL CHECK (chain_version = 1),
+    created_at       payment_idem.finite_time NOT NULL,
+    chain_version    payment_idem.chain_version NOT NULL,
     prev_hash        payment_idem.sha256_digest,
     hash             payment_idem.sha256_digest NOT NULL,
     CHECK ((seq = 1) = (prev_hash IS NULL))

@@ -3,10 +3,10 @@
 CREATE TABLE payment_idem.outbox (
     tenant       uuid        NOT NULL,
     receipt      bigint      NOT NULL,
-    action       text        COLLATE "C" NOT NULL CHECK (action <> ''),
+    action       payment_idem.outbox_action NOT NULL,
     order_id     uuid        NOT NULL,
     seq          payment_idem.positive NOT NULL,
-    attempts     integer     NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    attempts     payment_idem.counter NOT NULL DEFAULT 0,
     available_at timestamptz NOT NULL,
     lease_token  uuid,
     lease_until  timestamptz,

@@ -4,7 +4,7 @@ CREATE TABLE payment_idem.payloads (
     tenant          uuid        NOT NULL,
     receipt         bigint,
     order_id        uuid,
-    received_at     timestamptz NOT NULL CHECK (isfinite(received_at)),
+    received_at     payment_idem.finite_time NOT NULL,
     raw_payload     bytea,
     payer_vpa       text        COLLATE "C",
     customer_mobile text        COLLATE "C"

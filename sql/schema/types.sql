@@ -21,6 +21,14 @@ CREATE DOMAIN payment_idem.positive AS bigint CHECK (VALUE > 0);
 COMMENT ON DOMAIN payment_idem.positive IS 'An amount in minor units, or a seq, from 1.';
 CREATE DOMAIN payment_idem.not_negative AS bigint CHECK (VALUE >= 0);
 COMMENT ON DOMAIN payment_idem.not_negative IS 'A sum in minor units, or a count, from 0.';
+CREATE DOMAIN payment_idem.counter AS integer CHECK (VALUE >= 0);
+COMMENT ON DOMAIN payment_idem.counter IS 'A number of times.';
+CREATE DOMAIN payment_idem.finite_time AS timestamptz CHECK (isfinite(VALUE));
+COMMENT ON DOMAIN payment_idem.finite_time IS 'A moment that comes in some month: no infinity.';
+CREATE DOMAIN payment_idem.chain_version AS smallint CHECK (VALUE = 1);
+COMMENT ON DOMAIN payment_idem.chain_version IS 'How a ledger line is hashed: see docs/ARCHITECTURE.md.';
+CREATE DOMAIN payment_idem.outbox_action AS text COLLATE "C" CHECK (VALUE <> '');
+COMMENT ON DOMAIN payment_idem.outbox_action IS 'What an outbox row asks for.';
 CREATE DOMAIN payment_idem.identity_kind AS text COLLATE "C" CHECK (VALUE IN ('event_id', 'digest'));
 COMMENT ON DOMAIN payment_idem.identity_kind IS 'What makes an event the same event: its signed id, or the digest of its bytes.';
 CREATE DOMAIN payment_idem.receipt_outcome AS text COLLATE "C"
