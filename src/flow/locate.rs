@@ -41,6 +41,8 @@ pub struct Orders {
     tenant: Uuid,
     mode: Mode,
     known: HashMap<Id, Order>,
+    /// The known orders by the merchant's reference: of several merchants' orders of one name, each.
+    named: HashMap<String, Vec<Id>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,20 +55,22 @@ enum Mode {
 impl Orders {
     /// Locks orders as they are found.
     pub fn locking(tenant: Uuid) -> Self {
-        Orders { tenant, mode: Mode::Lock, known: HashMap::new() }
+        Orders { tenant, mode: Mode::Lock, known: HashMap::new(), named: HashMap::new() }
     }
 
     /// Finds orders, and locks none yet.
     pub fn looking(tenant: Uuid) -> Self {
-        Orders { tenant, mode: Mode::Look, known: HashMap::new() }
+        Orders { mode: Mode::Look, ..Orders::locking(tenant) }
     }
 
     /// Locks what was found, reads it again, and finds nothing else from now on.
     pub fn lock_found(&mut self) {
         let order_ids: BTreeSet<Id> = self.known.keys().copied().collect();
         let order_ids = order_ids.into_iter().map(Uuid::from_bytes).collect();
-        let locked = orders::lock_all(self.tenant, order_ids);
-        self.known = locked.into_iter().map(|order| (order.order_id, order)).collect();
+        (self.known, self.named) = Default::default();
+        for order in orders::lock_all(self.tenant, order_ids) {
+            self.remember(order);
+        }
         self.mode = Mode::Locked;
     }
 
@@ -81,11 +85,8 @@ impl Orders {
     }
 
     fn by_reference(&mut self, client_txn_id: &str, merchant_id: &str) -> Option<Id> {
-        let known = self
-            .known
-            .values()
-            .find(|order| order.client_txn_id == client_txn_id && order.merchant_id == merchant_id)
-            .map(|order| order.order_id);
+        let of_merchant = |order_id: &&Id| self.known[*order_id].merchant_id == merchant_id;
+        let known = self.named.get(client_txn_id).and_then(|named| named.iter().find(of_merchant)).copied();
         known.or_else(|| {
             let order = match self.mode {
                 Mode::Lock => orders::lock_by_reference(self.tenant, client_txn_id, merchant_id),
@@ -112,6 +113,7 @@ impl Orders {
 
     fn remember(&mut self, order: Order) -> Id {
         let order_id = order.order_id;
+        self.named.entry(order.client_txn_id.clone()).or_default().push(order_id);
         self.known.insert(order_id, order);
         order_id
     }
