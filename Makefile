@@ -5,9 +5,9 @@ SHELL := bash
 SCALE ?= short
 export SCALE KEEP PG_CONFIG
 
-STEPS := lint domain-test pgrx-test regress isolation concurrency clients docs-test
+STEPS := lint domain-test pgrx-test regress isolation concurrency model fuzz clients docs-test
 # These run against the installed extension on the cluster `test`.
-ON_CLUSTER := regress isolation concurrency clients docs-test
+ON_CLUSTER := regress isolation concurrency model fuzz clients docs-test
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build install demo test soak fmt clean $(STEPS)
@@ -47,6 +47,8 @@ pgrx-test: ## cargo pgrx test: inside a server (leaves a test build installed)
 regress: ## pg_regress: the SQL surface
 isolation: ## pg_isolation_regress: chosen interleavings
 concurrency: ## many sessions at once, crashes, retries
+model: ## random concurrent histories against a reference model
+fuzz: ## random, mutated and grammar-made deliveries through SQL
 clients: ## the same calls from Python, Node, Java, Go and Rust
 docs-test: ## the SQL in the documentation
 

@@ -47,6 +47,14 @@ case $1 in
     database concurrency
     run_tests -m pytest -q -p no:cacheprovider --rootdir=tests --durations=5 tests/concurrency
     ;;
+  model)
+    database model
+    CARGO_TARGET_DIR=$BUILD/cargo cargo run --release --locked --quiet --manifest-path tests/model/Cargo.toml
+    ;;
+  fuzz)
+    database fuzz
+    CARGO_TARGET_DIR=$BUILD/cargo cargo run --release --locked --quiet --manifest-path fuzz/Cargo.toml
+    ;;
   clients)
     database clients
     run_tests tests/clients/run.py
