@@ -7,7 +7,9 @@ use_postgres
 use_rust
 
 check 'formatting' cargo fmt --check
-check 'formatting, the Rust client' cargo fmt --check --manifest-path tests/clients/rust/Cargo.toml
+for crate in tests/clients/rust tests/model fuzz benches; do
+  check "formatting, $crate" cargo fmt --check --manifest-path "$crate/Cargo.toml"
+done
 check 'clippy, domain alone' cargo clippy --locked --all-targets --no-default-features -- -D warnings
 check "clippy, pg$PG_MAJOR" cargo clippy --locked --all-targets --no-default-features --features "pg$PG_MAJOR pg_test" -- -D warnings
 check 'shellcheck' shellcheck -x scripts/*.sh .ci/run
