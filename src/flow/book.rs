@@ -16,7 +16,7 @@ use crate::domain::ledger::{Line, idempotency_hash};
 use crate::domain::order::{Id, Order};
 use crate::domain::outcome::{Outcome, Reason};
 use crate::flow::locate::{Found, Orders};
-use crate::flow::settle::{Case, Settled};
+use crate::flow::settle::{Case, Origin, Settled};
 use crate::pg::error::sentence;
 use crate::pg::moment::Moment;
 use crate::pg::statement::RowOf;
@@ -38,8 +38,8 @@ pub struct Book<'a> {
 pub struct Writes<'a> {
     /// New receipts: identity, number, row; sorted.
     pub receipts: Vec<((&'a str, &'a str), i64, RowOf<22>)>,
-    /// Parked events that are settled now.
-    pub settlements: Vec<RowOf<7>>,
+    /// Parked events that are settled now: number, why they were parked, row; sorted.
+    pub settlements: Vec<((i64, &'a str), RowOf<7>)>,
     /// New exceptions.
     pub exceptions: Vec<RowOf<13>>,
     /// Events whose exceptions are settled by a payment that is booked now, by order.
@@ -111,6 +111,7 @@ impl<'a> Book<'a> {
             settled.push(self.decide_one(case, &mut raised, &mut writes)?);
         }
         writes.receipts.sort_unstable_by_key(|(identity, _, _)| *identity);
+        writes.settlements.sort_unstable_by_key(|(parked, _)| *parked);
         Some((settled, writes))
     }
 
@@ -264,9 +265,13 @@ impl<'a> Book<'a> {
     ) {
         let key = (self.tenant, case.source.name.as_str(), case.identity);
         let verdict = Verdict { outcome, reason, order_id: order_id.map(Uuid::from_bytes), at: self.now };
-        let Some(delivery) = &case.delivery else {
-            writes.settlements.push(event_receipts::settlement(key, &verdict));
-            return;
+        let delivery = match &case.origin {
+            Origin::Delivered(delivery) => delivery,
+            Origin::Parked(reason) => {
+                let row = event_receipts::settlement(key, &verdict);
+                writes.settlements.push(((case.receipt, reason), row));
+                return;
+            }
         };
         let event = case.event.ok();
         let row = event_receipts::row(key, case.receipt, case.event_id, event, delivery, &verdict);

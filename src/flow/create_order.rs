@@ -7,7 +7,7 @@ use uuid::Uuid as OrderedUuid;
 
 use crate::domain::order::Status;
 use crate::flow::locate::Orders;
-use crate::flow::settle::{Case, RivalWasFirst, settle};
+use crate::flow::settle::{Case, Origin, RivalWasFirst, settle};
 use crate::pg::error::{serialization_failure, write_prevented};
 use crate::pg::moment::Moment;
 use crate::store::event_receipts::{self, Parked};
@@ -176,7 +176,7 @@ fn settle_all(
             receipt: parked.receipt,
             event: Ok(&parked.event),
             event_id: parked.event.event_id.as_deref(),
-            delivery: None,
+            origin: Origin::Parked(&parked.reason),
             found: orders.locate(source, &parked.event),
         })
         // Others speak for another merchant's order of the same reference.

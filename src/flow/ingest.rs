@@ -11,7 +11,7 @@ use crate::domain::order::Status;
 use crate::domain::outcome::{Outcome, Reason};
 use crate::domain::signature::{self, Delivery as Signed, Headers, Verdict};
 use crate::flow::locate::{Found, Orders, meet_create_order};
-use crate::flow::settle::{Case, RivalWasFirst, Settled, settle};
+use crate::flow::settle::{Case, Origin, RivalWasFirst, Settled, settle};
 use crate::pg::error::write_prevented;
 use crate::pg::moment::Moment;
 use crate::store::anomalies::{self, Anomaly};
@@ -288,7 +288,10 @@ impl Call<'_> {
                     Some(parked) => parked.event.event_id.as_deref(),
                     None => turn.envelope.event_id(),
                 },
-                delivery: turn.parked.is_none().then(|| turn.envelope.delivery(self.source)),
+                origin: match &turn.parked {
+                    Some(parked) => Origin::Parked(&parked.reason),
+                    None => Origin::Delivered(turn.envelope.delivery(self.source)),
+                },
                 found: turn.found,
             })
             .collect();

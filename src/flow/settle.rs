@@ -25,10 +25,18 @@ pub struct Case<'a> {
     pub event: Result<&'a Event, &'a Unreadable>,
     /// The id to store; the event's own, or as given where it carries none.
     pub event_id: Option<&'a str>,
-    /// What only a first delivery brings; `None` for a parked event.
-    pub delivery: Option<Delivery<'a>>,
+    /// Where it comes from.
+    pub origin: Origin<'a>,
     /// The order that it names; [`Found::Unknown`] also where it needs none.
     pub found: Found,
+}
+
+/// Where an event comes from.
+pub enum Origin<'a> {
+    /// It is delivered for the first time.
+    Delivered(Delivery<'a>),
+    /// It was parked, for this reason.
+    Parked(&'a str),
 }
 
 /// What became of it.
@@ -88,24 +96,29 @@ enum Written {
 /// Writes in the order in which locks are taken everywhere: receipts, then references, then what
 /// hangs on them. Where one of those is another transaction's, what went in before is taken back.
 fn write(tenant: Uuid, writes: &Writes<'_>, now: Moment) -> Result<Written, RivalWasFirst> {
-    let numbers = || writes.receipts.iter().map(|(_, receipt, _)| *receipt).collect::<Vec<_>>();
     let receipts: Vec<_> = writes.receipts.iter().map(|(_, _, row)| *row).collect();
-    if event_receipts::insert(&receipts) < receipts.len() {
-        if receipts.len() > 1 {
-            event_receipts::take_back(tenant, numbers());
+    let inserted = event_receipts::insert(&receipts);
+    // Whoever has settled an event has the references under its number, too: the receipts come first.
+    let settled = match inserted == receipts.len() {
+        true => event_receipts::settle(&writes.settlements.iter().map(|(_, row)| *row).collect::<Vec<_>>()),
+        false => Vec::new(),
+    };
+    let take_back = || {
+        if inserted > 0 {
+            let numbers = writes.receipts.iter().map(|(_, receipt, _)| *receipt).collect();
+            event_receipts::take_back(tenant, numbers);
         }
+        let parked = writes.settlements.iter().map(|(parked, _)| *parked);
+        event_receipts::park_again(tenant, parked.filter(|(receipt, _)| settled.contains(receipt)));
+    };
+    if inserted < receipts.len() || settled.len() < writes.settlements.len() {
+        take_back();
         return Err(RivalWasFirst);
     }
     let [fresh, promoted] = writes.references();
     if !payment_references::claim(tenant, &fresh) {
-        event_receipts::take_back(tenant, numbers());
+        take_back();
         return Ok(Written::ReferenceWasTaken);
-    }
-    // No rival holds these rows: it would hold their order first.
-    if event_receipts::settle(&writes.settlements) < writes.settlements.len() {
-        payment_references::take_back(&fresh);
-        event_receipts::take_back(tenant, numbers());
-        return Err(RivalWasFirst);
     }
     payment_references::book(tenant, &promoted);
     exceptions::open(&writes.exceptions);

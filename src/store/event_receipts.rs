@@ -65,7 +65,8 @@ row_statement!(
     "UPDATE payment_idem.event_receipts r \
      SET outcome = n.outcome, reason = n.reason, order_id = n.order_id, processed_at = n.processed_at \
      FROM {rows} \
-     WHERE r.tenant = n.tenant AND r.source = n.source AND r.identity = n.identity AND r.processed_at IS NULL",
+     WHERE r.tenant = n.tenant AND r.source = n.source AND r.identity = n.identity AND r.processed_at IS NULL \
+     RETURNING r.receipt",
     [
         (tenant, UUIDOID),
         (source, TEXTOID),
@@ -75,6 +76,13 @@ row_statement!(
         (order_id, UUIDOID),
         (processed_at, TIMESTAMPTZOID)
     ]
+);
+row_statement!(
+    PARK_AGAIN,
+    "UPDATE payment_idem.event_receipts r \
+     SET outcome = 'parked', reason = n.reason, order_id = NULL, processed_at = NULL \
+     FROM {rows} WHERE r.receipt = n.receipt AND r.tenant = n.tenant",
+    [(tenant, UUIDOID), (receipt, INT8OID), (reason, TEXTOID)]
 );
 statement!(
     TAKE_BACK,
@@ -92,7 +100,7 @@ statement!(
 macro_rules! select_parked {
     ($where:literal) => {
         concat!(
-            "SELECT receipt, source, identity, event_id, event_type, kind, merchant_id, order_reference, \
+            "SELECT receipt, source, identity, reason, event_id, event_type, kind, merchant_id, order_reference, \
                     gateway_order_id, amount_minor, currency, bank_utr, payment_refs \
              FROM payment_idem.event_receipts WHERE tenant = $1 AND ",
             $where,
@@ -142,6 +150,8 @@ pub struct Parked {
     pub source: String,
     /// Its identity.
     pub identity: String,
+    /// Why it waits.
+    pub reason: String,
     /// The event, as it was read.
     pub event: Event,
 }
@@ -261,9 +271,16 @@ pub fn settlement((tenant, source, identity): (Uuid, &str, &str), verdict: &Verd
     ]
 }
 
-/// Settles parked events. Returns how many: somebody else has settled the others.
-pub fn settle(rows: &[RowOf<7>]) -> usize {
-    SETTLE.with(|statement| statement.run(rows)).len()
+/// Settles parked events. Returns the numbers of those: somebody else has settled the others.
+pub fn settle(rows: &[RowOf<7>]) -> Vec<i64> {
+    SETTLE.with(|statement| statement.run(rows)).iter().map(|row| row.value(1)).collect()
+}
+
+/// Takes back that this call has settled parked events (number, and why they were parked), to decide again.
+pub fn park_again<'a>(tenant: Uuid, events: impl Iterator<Item = (i64, &'a str)>) {
+    let rows: Vec<RowOf<3>> =
+        events.map(|(receipt, reason)| [arg(tenant), arg(receipt), arg(reason)]).collect();
+    PARK_AGAIN.with(|statement| statement.run(&rows));
 }
 
 /// Takes back what this call has inserted, to decide again.
@@ -304,23 +321,24 @@ pub fn references_to_json(references: &[Reference]) -> Option<JsonB> {
 }
 
 fn read_parked(row: &crate::pg::statement::Row<'_>) -> Parked {
-    let currency: Option<String> = row.get(11);
-    let kind: Option<String> = row.get(6);
+    let currency: Option<String> = row.get(12);
+    let kind: Option<String> = row.get(7);
     Parked {
         receipt: row.value(1),
         source: row.value(2),
         identity: row.value(3),
+        reason: row.get(4).unwrap_or_default(), // a rival may have settled it since it was found
         event: Event {
-            event_id: row.get(4),
-            event_type: row.get(5).unwrap_or_default(),
+            event_id: row.get(5),
+            event_type: row.get(6).unwrap_or_default(),
             kind: kind.and_then(|kind| Kind::from_str(&kind).ok()),
-            merchant_id: row.get(7),
-            order_reference: row.get(8),
-            gateway_order_id: row.get(9),
-            amount_minor: row.get(10),
+            merchant_id: row.get(8),
+            order_reference: row.get(9),
+            gateway_order_id: row.get(10),
+            amount_minor: row.get(11),
             currency: currency.and_then(|currency| currency.parse().ok()),
-            bank_reference: row.get(12),
-            references: row.get(13).map(references_from_json).unwrap_or_default(),
+            bank_reference: row.get(13),
+            references: row.get(14).map(references_from_json).unwrap_or_default(),
             // Neither decides anything once the event is parked.
             payer: None,
             event_time_us: None,

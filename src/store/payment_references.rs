@@ -121,8 +121,7 @@ pub fn claim(tenant: Uuid, claims: &[(&Key, &Claim)]) -> bool {
     all
 }
 
-/// Takes back what this call has claimed, to decide again.
-pub fn take_back(claims: &[(&Key, &Claim)]) {
+fn take_back(claims: &[(&Key, &Claim)]) {
     let rows: Vec<RowOf<5>> = claims
         .iter()
         .map(|(key, claim)| {
