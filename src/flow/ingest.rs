@@ -323,13 +323,13 @@ impl Call<'_> {
         envelopes.iter().filter_map(turn).collect()
     }
 
-    /// Finds and locks the orders of these events. New ones that have none meet `create_order`
-    /// and look again.
+    /// Finds and locks the orders of these events. New ones that have none meet `create_order`,
+    /// and each other, and look again.
     fn locate(&self, turns: &mut [Turn<'_>]) -> Orders {
         let one = turns.len() <= 1;
         let mut orders = if one { Orders::locking(self.tenant) } else { Orders::looking(self.tenant) };
         self.look(&mut orders, turns, |_| true);
-        let lost = |turn: &Turn<'_>| turn.parked.is_none() && turn.found == Found::Unknown;
+        let lost = |turn: &Turn<'_>| turn.parked.is_none() && turn.found.order_id().is_none();
         let events =
             turns.iter().filter(|turn| lost(turn)).filter_map(|turn| turn.event_of_order(self.source));
         meet_create_order(self.tenant, events);
