@@ -21,6 +21,15 @@ def new_tenant(db):
     assert [fault for tenant in tenants for fault in tenant.faults()] == []
 
 
+@pytest.fixture(scope="module")
+def tenants_of_module(db):
+    """For modules of many tests: their tenants have to be in order when all tests are over, which is one look."""
+    tenants = []
+    yield tenants
+    sql = "SELECT * FROM payment_idem.check_invariants() WHERE tenant = ANY ($1::uuid[])"
+    assert db.execute(sql, [[tenant.id for tenant in tenants]]).fetchall() == []
+
+
 @pytest.fixture
 def tenant(new_tenant):
     return new_tenant()
