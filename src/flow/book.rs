@@ -58,11 +58,11 @@ pub struct Writes<'a> {
 enum Change {
     None,
     New,
-    Booked,
+    Moved,
 }
 
 impl Writes<'_> {
-    /// The references to be claimed, and the held ones to be booked, each in the order of their keys.
+    /// The references to be claimed, and the held ones that are so no longer, each in the order of their keys.
     pub fn references(&self) -> [Vec<(&Key, &Claim)>; 2] {
         let of = |wanted: Change| {
             self.references
@@ -71,7 +71,7 @@ impl Writes<'_> {
                 .map(|(key, (claim, _))| (key, claim))
                 .collect()
         };
-        [of(Change::New), of(Change::Booked)]
+        [of(Change::New), of(Change::Moved)]
     }
 
     /// The orders in their new states, in the order of their keys.
@@ -355,21 +355,20 @@ impl<'a> Book<'a> {
 }
 
 impl Writes<'_> {
-    /// A new reference joins a payment in this state; a held one of the same order is booked with it.
+    /// A new reference joins a payment in this state. A held one of the same order moves on: it is
+    /// booked, or contested.
     fn join(&mut self, key: Key, order_id: Id, state: ReferenceState, receipt: i64) {
-        let claim = Claim { taken: Taken { order_id, state }, receipt };
-        match self.references.get_mut(&key) {
-            None => {
-                self.references.insert(key, (claim, Change::New));
-            }
-            Some((known, change)) => {
-                let held_here = known.taken == Taken { order_id, state: ReferenceState::Held };
-                if held_here && state == ReferenceState::Applied {
-                    *known = claim;
-                    if *change == Change::None {
-                        *change = Change::Booked;
-                    }
-                }
+        let taken = Taken { order_id, state };
+        let Some((known, change)) = self.references.get_mut(&key) else {
+            self.references.insert(key, (Claim { taken, receipt }, Change::New));
+            return;
+        };
+        if known.taken == (Taken { order_id, state: ReferenceState::Held }) && state != ReferenceState::Held {
+            // It was brought by the event whose exception holds it, until an event books it.
+            let receipt = if state == ReferenceState::Applied { receipt } else { known.receipt };
+            *known = Claim { taken, receipt };
+            if *change == Change::None {
+                *change = Change::Moved;
             }
         }
     }

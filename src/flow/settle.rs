@@ -115,12 +115,12 @@ fn write(tenant: Uuid, writes: &Writes<'_>, now: Moment) -> Result<Written, Riva
         take_back();
         return Err(RivalWasFirst);
     }
-    let [fresh, promoted] = writes.references();
+    let [fresh, moved] = writes.references();
     if !payment_references::claim(tenant, &fresh) {
         take_back();
         return Ok(Written::ReferenceWasTaken);
     }
-    payment_references::book(tenant, &promoted);
+    payment_references::move_on(tenant, &moved);
     exceptions::open(&writes.exceptions);
     for (order_id, receipts) in &writes.superseded {
         exceptions::supersede(tenant, Uuid::from_bytes(*order_id), receipts.clone(), now);

@@ -52,8 +52,8 @@ row_statement!(
     ]
 );
 row_statement!(
-    BOOK,
-    "UPDATE payment_idem.payment_references r SET state = 'applied', receipt = n.receipt \
+    MOVE_ON,
+    "UPDATE payment_idem.payment_references r SET state = n.state, receipt = n.receipt \
      FROM {rows} \
      WHERE r.scope = n.scope AND r.gateway = n.gateway AND r.kind = n.kind AND r.value = n.value \
        AND r.tenant = n.tenant AND r.order_id = n.order_id AND r.state = 'held'",
@@ -64,7 +64,8 @@ row_statement!(
         (value, TEXTOID),
         (tenant, UUIDOID),
         (order_id, UUIDOID),
-        (receipt, INT8OID)
+        (receipt, INT8OID),
+        (state, TEXTOID)
     ]
 );
 row_statement!(
@@ -101,19 +102,7 @@ pub fn find<'a>(keys: impl Iterator<Item = &'a Key>) -> Vec<(Key, Claim)> {
 /// Claims new references, in order of their keys. `false` where another transaction was first with
 /// one; none of them is ours then.
 pub fn claim(tenant: Uuid, claims: &[(&Key, &Claim)]) -> bool {
-    let rows: Vec<RowOf<8>> = claims
-        .iter()
-        .map(|(key, claim)| {
-            let [scope, gateway, kind, value] = key.columns();
-            let state = match claim.taken.state {
-                ReferenceState::Applied => "applied",
-                ReferenceState::Held => "held",
-                ReferenceState::Contested => "contested",
-            };
-            let order_id = arg(Uuid::from_bytes(claim.taken.order_id));
-            [scope, gateway, kind, value, arg(tenant), order_id, arg(claim.receipt), arg(state)]
-        })
-        .collect();
+    let rows = rows(tenant, claims);
     let all = CLAIM.with(|statement| statement.run(&rows)).len() == rows.len();
     if !all {
         take_back(claims);
@@ -121,6 +110,7 @@ pub fn claim(tenant: Uuid, claims: &[(&Key, &Claim)]) -> bool {
     all
 }
 
+/// Takes back what this call has claimed, to decide again.
 fn take_back(claims: &[(&Key, &Claim)]) {
     let rows: Vec<RowOf<5>> = claims
         .iter()
@@ -132,19 +122,28 @@ fn take_back(claims: &[(&Key, &Claim)]) {
     TAKE_BACK.with(|statement| statement.run(&rows));
 }
 
-/// Books references that are held for an order which this transaction has locked.
-pub fn book(tenant: Uuid, claims: &[(&Key, &Claim)]) {
-    let rows: Vec<RowOf<7>> = claims
+/// Writes what became of references that were held for an order which this transaction has locked.
+pub fn move_on(tenant: Uuid, claims: &[(&Key, &Claim)]) {
+    let rows = rows(tenant, claims);
+    if MOVE_ON.with(|statement| statement.run(&rows)).len() < rows.len() {
+        write_prevented("a payment reference");
+    }
+}
+
+fn rows(tenant: Uuid, claims: &[(&Key, &Claim)]) -> Vec<RowOf<8>> {
+    claims
         .iter()
         .map(|(key, claim)| {
             let [scope, gateway, kind, value] = key.columns();
+            let state = match claim.taken.state {
+                ReferenceState::Applied => "applied",
+                ReferenceState::Held => "held",
+                ReferenceState::Contested => "contested",
+            };
             let order_id = arg(Uuid::from_bytes(claim.taken.order_id));
-            [scope, gateway, kind, value, arg(tenant), order_id, arg(claim.receipt)]
+            [scope, gateway, kind, value, arg(tenant), order_id, arg(claim.receipt), arg(state)]
         })
-        .collect();
-    if BOOK.with(|statement| statement.run(&rows)).len() < rows.len() {
-        write_prevented("a payment reference");
-    }
+        .collect()
 }
 
 impl Key {

@@ -26,6 +26,12 @@ SELECT t.say(:t1, 'b3', t.ev('paid', 'B', pay => 'p2', id => 'b3', more => '"utr
        t.say(:t1, 'b4', t.ev('paid', 'B', pay => 'p2', id => 'b4')) AS linked_by_it;
 SELECT t.say(:t1, 'b5', t.ev('paid', 'B', pay => 'p5', id => 'b5')) AS real_money;
 
+-- The same where the name was held before it was named together with A's payment.
+SELECT t.order(:t1, 'P7B');
+SELECT t.say(:t1, 'p7b1', t.ev('paid', 'P7B', pay => 'pp7', id => 'p7b1', amt => '901')) AS held,
+       t.say(:t1, 'p7b2', t.ev('paid', 'P7B', pay => 'pp7', id => 'p7b2', more => '"utr":"U1"')) AS named_together,
+       t.say(:t1, 'p7b3', t.ev('paid', 'P7B', pay => 'pp7', id => 'p7b3')) AS alone;
+
 \echo P8: a contradicting event of a booked payment is no news, whichever came first
 SELECT t.order(:t1, 'P8E', gateway_order_id => 'GP8E'), t.order(:t1, 'P8F', gateway_order_id => 'GP8F');
 SELECT t.say(:t1, 'p8e1', t.ev('paid', 'P8E', pay => 'pp8e', id => 'p8e1')) AS paid,
