@@ -10,7 +10,7 @@ STEPS := lint domain-test pgrx-test regress isolation concurrency model fuzz cli
 ON_CLUSTER := regress isolation concurrency model fuzz clients docs-test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo test soak fmt clean $(STEPS)
+.PHONY: help setup build install demo test soak bench fmt clean $(STEPS)
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,8 +38,13 @@ test: setup ## every test, in order
 soak: ## every test with the long proofs at full length
 	@$(MAKE) --no-print-directory test SCALE=full
 
+bench: ## measure it beside hand-written peers (docs/PERFORMANCE.md)
+	@scripts/setup.sh build
+	@scripts/install.sh --quiet
+	@scripts/bench.sh
+
 fmt: ## format the Rust code
-	@. scripts/env.sh && use_rust && for crate in . tests/clients/rust; do cargo fmt --manifest-path $$crate/Cargo.toml; done
+	@. scripts/env.sh && use_rust && for crate in . tests/clients/rust benches; do cargo fmt --manifest-path $$crate/Cargo.toml; done
 
 lint: ## formatting, clippy, shellcheck, the rules of the tree
 domain-test: ## the rules alone, without PostgreSQL
