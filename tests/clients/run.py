@@ -97,6 +97,8 @@ class Client:
         step("string as text", first, "duplicate", "string as text, delivered before as bytes")
         step("string as text", second, "applied")
         step("bytes as bytea", second, "duplicate", "bytes as bytea, delivered before as string")
+        step("bytes in a batch", self.events(UTF8), "applied")
+        step("bytes in a batch", self.events(NOT_UTF8), "exception payload_unreadable", "bytes in a batch, not UTF-8")
         for (name, expected), note in zip(told.items(), [UTF8, NOT_UTF8, UTF8, UTF8, DOUBLED], strict=True):
             step(name.removesuffix(", not UTF-8").split(" with ")[0], self.events(note), expected, name)
 

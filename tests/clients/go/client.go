@@ -15,11 +15,12 @@ import (
 )
 
 var sql = map[string]string{
-	"bytes as bytea":  "SELECT * FROM payment_idem.ingest($1, $2, $3::bytea, $4)",
-	"string as text":  "SELECT * FROM payment_idem.ingest($1, $2, $3::text, $4)",
-	"bytes, no cast":  "SELECT * FROM payment_idem.ingest($1, $2, $3, $4)",
-	"string, no cast": "SELECT * FROM payment_idem.ingest($1, $2, $3, $4)",
-	"string as bytea": "SELECT * FROM payment_idem.ingest($1, $2, $3::bytea, $4)",
+	"bytes as bytea":   "SELECT * FROM payment_idem.ingest($1, $2, $3::bytea, $4)",
+	"string as text":   "SELECT * FROM payment_idem.ingest($1, $2, $3::text, $4)",
+	"bytes, no cast":   "SELECT * FROM payment_idem.ingest($1, $2, $3, $4)",
+	"string, no cast":  "SELECT * FROM payment_idem.ingest($1, $2, $3, $4)",
+	"string as bytea":  "SELECT * FROM payment_idem.ingest($1, $2, $3::bytea, $4)",
+	"bytes in a batch": "SELECT * FROM payment_idem.ingest_batch($1, $2::text[], $3::bytea[], $4::text[])",
 }
 
 func ingest(ctx context.Context, connection *pgx.Conn, form, eventID string, payload []byte, signature string) (map[string]interface{}, error) {
@@ -27,7 +28,11 @@ func ingest(ctx context.Context, connection *pgx.Conn, form, eventID string, pay
 	if strings.HasPrefix(form, "string") {
 		given = string(payload)
 	}
-	rows, err := connection.Query(ctx, sql[form], os.Getenv("TENANT"), eventID, given, signature)
+	values := []interface{}{os.Getenv("TENANT"), eventID, given, signature}
+	if strings.HasSuffix(form, "batch") {
+		values = []interface{}{os.Getenv("TENANT"), []string{eventID}, [][]byte{payload}, []string{signature}}
+	}
+	rows, err := connection.Query(ctx, sql[form], values...)
 	if err != nil {
 		return nil, err
 	}
@@ -35,9 +40,9 @@ func ingest(ctx context.Context, connection *pgx.Conn, form, eventID string, pay
 	if !rows.Next() {
 		return nil, rows.Err()
 	}
-	values, err := rows.Values()
+	columns, err := rows.Values()
 	column := map[string]interface{}{}
-	for index, value := range values {
+	for index, value := range columns {
 		if value == nil {
 			value = ""
 		}

@@ -19,7 +19,8 @@ public class Client {
         "string as text", "SELECT * FROM payment_idem.ingest(?, ?, ?::text, ?)",
         "bytes, no cast", "SELECT * FROM payment_idem.ingest(?, ?, ?, ?)",
         "string, no cast", "SELECT * FROM payment_idem.ingest(?, ?, ?, ?)",
-        "string as bytea", "SELECT * FROM payment_idem.ingest(?, ?, ?::bytea, ?)");
+        "string as bytea", "SELECT * FROM payment_idem.ingest(?, ?, ?::bytea, ?)",
+        "bytes in a batch", "SELECT * FROM payment_idem.ingest_batch(?, ?::text[], ?::bytea[], ?::text[])");
 
     public static void main(String[] arguments) throws Exception {
         Map<String, String> environment = System.getenv();
@@ -44,13 +45,19 @@ public class Client {
                     }
                     PreparedStatement statement = statements.get(form);
                     statement.setObject(1, tenant);
-                    statement.setString(2, fields[1]);
-                    if (form.startsWith("bytes")) {
-                        statement.setBytes(3, payload);
+                    if (form.endsWith("batch")) {
+                        statement.setArray(2, connection.createArrayOf("text", new Object[] {fields[1]}));
+                        statement.setArray(3, connection.createArrayOf("bytea", new byte[][] {payload}));
+                        statement.setArray(4, connection.createArrayOf("text", new Object[] {fields[3]}));
                     } else {
+                        statement.setString(2, fields[1]);
+                        statement.setString(4, fields[3]);
+                    }
+                    if (form.startsWith("bytes as") || form.startsWith("bytes, ")) {
+                        statement.setBytes(3, payload);
+                    } else if (form.startsWith("string")) {
                         statement.setString(3, new String(payload, StandardCharsets.UTF_8));
                     }
-                    statement.setString(4, fields[3]);
                     try (ResultSet row = statement.executeQuery()) {
                         row.next();
                         System.out.println(String.join("\t", row.getString("outcome"),

@@ -8,6 +8,7 @@ const SQL = {
   "bytes, no cast": "SELECT * FROM payment_idem.ingest($1, $2, $3, $4)",
   "string, no cast": "SELECT * FROM payment_idem.ingest($1, $2, $3, $4)",
   "string as bytea": "SELECT * FROM payment_idem.ingest($1, $2, $3::bytea, $4)",
+  "bytes in a batch": "SELECT * FROM payment_idem.ingest_batch($1, $2::text[], $3::bytea[], $4::text[])",
 };
 
 async function main() {
@@ -22,7 +23,8 @@ async function main() {
     const payload = Buffer.from(body, "hex");
     const given = form.startsWith("bytes") ? payload : payload.toString("utf8");
     try {
-      const values = [process.env.TENANT, eventId, given, signature];
+      const delivery = [eventId, given, signature];
+      const values = [process.env.TENANT, ...(form.endsWith("batch") ? delivery.map((value) => [value]) : delivery)];
       const [row] = (await client.query({ name: form, text: SQL[form], values })).rows;
       console.log([row.outcome, row.reason, row.payload_sha256].join("\t"));
     } catch (error) {

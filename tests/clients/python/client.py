@@ -11,6 +11,7 @@ SQL = {
     "bytes, no cast": "SELECT * FROM payment_idem.ingest(%s, %s, %s, %s)",
     "string, no cast": "SELECT * FROM payment_idem.ingest(%s, %s, %s, %s)",
     "string as bytea": "SELECT * FROM payment_idem.ingest(%s, %s, %s::bytea, %s)",
+    "bytes in a batch": "SELECT * FROM payment_idem.ingest_batch(%s, %s::text[], %s::bytea[], %s::text[])",
 }
 
 connection = psycopg.connect(autocommit=True)
@@ -24,7 +25,10 @@ for line in sys.stdin:
     payload = bytes.fromhex(body)
     try:
         given = payload if form.startswith("bytes") else payload.decode()
-        cursor = connection.execute(SQL[form], (tenant, event_id, given, signature))
+        values = [event_id, given, signature]
+        if form.endswith("batch"):
+            values = [[value] for value in values]
+        cursor = connection.execute(SQL[form], [tenant, *values])
         column = {description.name: value for description, value in zip(cursor.description, cursor.fetchone())}
         print(column["outcome"], column["reason"] or "", column["payload_sha256"], sep="\t", flush=True)
     except psycopg.Error as error:

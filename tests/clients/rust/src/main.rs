@@ -12,20 +12,16 @@ use uuid::Uuid;
 fn sql(form: &str) -> &'static str {
     match form {
         "bytes as bytea" | "string as bytea" => "SELECT * FROM payment_idem.ingest($1, $2, $3::bytea, $4)",
+        "bytes in a batch" => {
+            "SELECT * FROM payment_idem.ingest_batch($1, $2::text[], $3::bytea[], $4::text[])"
+        }
         "string as text" => "SELECT * FROM payment_idem.ingest($1, $2, $3::text, $4)",
         _ => "SELECT * FROM payment_idem.ingest($1, $2, $3, $4)",
     }
 }
 
-async fn deliver(
-    client: &Client,
-    statement: &Statement,
-    tenant: &Uuid,
-    event_id: &str,
-    given: &(dyn ToSql + Sync),
-    signature: &str,
-) -> String {
-    match client.query_one(statement, &[tenant, &event_id, given, &signature]).await {
+async fn deliver(client: &Client, statement: &Statement, values: [&(dyn ToSql + Sync); 4]) -> String {
+    match client.query_one(statement, &values).await {
         Ok(row) => {
             let reason: Option<&str> = row.get("reason");
             let (outcome, digest): (&str, &str) = (row.get("outcome"), row.get("payload_sha256"));
@@ -62,7 +58,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let payload = hex::decode(body)?;
         let text = String::from_utf8_lossy(&payload);
         let given: &(dyn ToSql + Sync) = if form.starts_with("bytes") { &payload } else { &text };
-        println!("{}", deliver(&client, &statements[sql(form)], &tenant, event_id, given, signature).await);
+        let statement = &statements[sql(form)];
+        println!(
+            "{}",
+            match form.ends_with("batch") {
+                true =>
+                    deliver(&client, statement, [&tenant, &vec![event_id], &vec![&payload], &vec![signature]])
+                        .await,
+                false => deliver(&client, statement, [&tenant, &event_id, given, &signature]).await,
+            }
+        );
     }
     Ok(())
 }
