@@ -5,16 +5,28 @@
 . "$(dirname "$0")/env.sh"
 use_postgres
 use_rust
-install() {
-  cargo pgrx install --release --pg-config "$PG_CONFIG" "${SUDO[@]/#sudo/--sudo}" "${PG_FEATURES[@]}"
+package() { # DIR: lays the files out below DIR, as they lie in the system
+  cargo pgrx package --pg-config "$PG_CONFIG" --out-dir "$1" "${PG_FEATURES[@]}"
+}
+
+# Each file is put beside its place and then renamed: written over in place, the library would kill every session that
+# has it loaded.
+install_files() {
+  local file
+  rm -rf "$BUILD/package"
+  package "$BUILD/package"
+  (cd "$BUILD/package" && find . -type f -printf '/%P\n') | while read -r file; do
+    "${SUDO[@]}" install -D -m 644 "$BUILD/package$file" "$file.new"
+    "${SUDO[@]}" mv -f "$file.new" "$file"
+  done
 }
 
 case ${1:-} in
-  --package) cargo pgrx package --pg-config "$PG_CONFIG" --out-dir "${2:?a directory}" "${PG_FEATURES[@]}" ;;
+  --package) package "${2:?a directory}" ;;
   --quiet)
     say 'building and installing the extension (two or three minutes the first time)'
     mkdir -p "$BUILD/log"
-    install >"$BUILD/log/install.log" 2>&1 || { cat "$BUILD/log/install.log" >&2; exit 1; }
+    "$0" >"$BUILD/log/install.log" 2>&1 || { cat "$BUILD/log/install.log" >&2; exit 1; }
     ;;
-  *) install ;;
+  *) install_files ;;
 esac

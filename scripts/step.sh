@@ -32,7 +32,11 @@ run_tests() { "$VENV/bin/python" "$@"; }
 case $1 in
   lint) scripts/lint.sh ;;
   domain) cargo test --locked --no-default-features --no-fail-fast ;;
-  pgrx) cargo pgrx test "pg$PG_MAJOR" --runas "$SERVER_USER" --pgdata "$(server_dir pgrx-test)" ;;
+  pgrx)
+    # It installs a test build by writing over the library, which would kill every session that has it loaded.
+    "${SUDO[@]}" rm -f "$("$PG_CONFIG" --pkglibdir)/payment_idem.so"
+    cargo pgrx test "pg$PG_MAJOR" --runas "$SERVER_USER" --pgdata "$(server_dir pgrx-test)"
+    ;;
   install)
     scripts/install.sh
     # Always a new cluster: nothing that an earlier run left can help this one.
