@@ -26,7 +26,7 @@ case ${1:-} in
   --quiet)
     say 'building and installing the extension (two or three minutes the first time)'
     mkdir -p "$BUILD/log"
-    "$0" >"$BUILD/log/install.log" 2>&1 || { cat "$BUILD/log/install.log" >&2; exit 1; }
+    scripts/install.sh >"$BUILD/log/install.log" 2>&1 || { cat "$BUILD/log/install.log" >&2; exit 1; }
     ;;
   *) install_files ;;
 esac
