@@ -331,7 +331,10 @@ impl<'a> Book<'a> {
             });
         let order_id = case.found.order_id().map(Uuid::from_bytes);
         // Of a booked payment more names may be known than the event has.
-        let booked = order.filter(|order| is_booked(order, taken));
+        let is_booked_here = |taken: &Taken, order: &Order| {
+            taken.order_id == order.order_id && taken.state == ReferenceState::Applied
+        };
+        let booked = order.filter(|order| taken.iter().any(|taken| is_booked_here(taken, order)));
         let names_it = |other: &Case<'_>| {
             booked.is_some_and(|order| {
                 let applied = Taken { order_id: order.order_id, state: ReferenceState::Applied };

@@ -129,11 +129,19 @@ impl Orders {
         let by_reference = match (event.order_reference.as_deref(), merchant) {
             (None, _) => None,
             (Some(reference), Some(merchant)) => self.by_reference(reference, merchant),
-            (Some(reference), None) => match orders::keys_of_reference(self.tenant, reference)[..] {
-                [] => None,
-                [only] => self.by_key(only),
-                _ => return Found::Contradiction(None), // several merchants call an order so
-            },
+            (Some(reference), None) => {
+                // Several merchants call an order so; one of them may have made it while we waited for the lock.
+                let is_ambiguous = |keys: &[Uuid]| keys.len() > 1;
+                let keys = orders::keys_of_reference(self.tenant, reference);
+                if is_ambiguous(&keys) {
+                    return Found::Contradiction(None);
+                }
+                let found = keys.first().and_then(|key| self.by_key(*key));
+                if found.is_some() && is_ambiguous(&orders::keys_of_reference(self.tenant, reference)) {
+                    return Found::Contradiction(None);
+                }
+                found
+            }
         };
         match by_reference {
             Some(order_id) if merchants_agree && self.gateway_order_agrees(event, order_id) => {
