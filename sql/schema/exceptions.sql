@@ -46,6 +46,24 @@ COMMENT ON COLUMN payment_idem.exceptions.note IS 'What the person who resolved 
 COMMENT ON COLUMN payment_idem.exceptions.resolved_by IS 'Who resolved it.';
 COMMENT ON COLUMN payment_idem.exceptions.resolved_at IS 'When it was resolved; NULL while open.';
 
+CREATE TABLE payment_idem.exception_references (
+    scope        uuid   NOT NULL,
+    gateway      text   COLLATE "C" NOT NULL,
+    kind         text   COLLATE "C" NOT NULL,
+    value        text   COLLATE "C" NOT NULL,
+    exception_id bigint NOT NULL,
+    tenant       uuid   NOT NULL,
+    PRIMARY KEY (scope, gateway, kind, value, exception_id)
+);
+COMMENT ON TABLE payment_idem.exception_references IS
+    'Which exceptions are about a payment: one is raised per payment, and found by any of its references.';
+COMMENT ON COLUMN payment_idem.exception_references.scope IS 'As in payment_references.';
+COMMENT ON COLUMN payment_idem.exception_references.gateway IS 'As in payment_references.';
+COMMENT ON COLUMN payment_idem.exception_references.kind IS 'As in payment_references.';
+COMMENT ON COLUMN payment_idem.exception_references.value IS 'The reference itself.';
+COMMENT ON COLUMN payment_idem.exception_references.exception_id IS 'The exception whose event names it.';
+COMMENT ON COLUMN payment_idem.exception_references.tenant IS 'The tenant of the exception.';
+
 CREATE TABLE payment_idem.anomalies (
     anomaly_id      bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tenant          uuid        NOT NULL,

@@ -127,6 +127,17 @@ LEFT JOIN event_receipts r ON (r.tenant, r.receipt) = (e.tenant, e.exception_id)
 WHERE r.outcome IS DISTINCT FROM 'exception'
 
 UNION ALL
+SELECT 'P2 exception is found by its references', coalesce(r.tenant, e.tenant),
+       format('exception %s', coalesce(r.receipt, e.exception_id)),
+       format('%s reference: %s', coalesce(r.kind, e.kind),
+              CASE WHEN r.receipt IS NULL THEN 'its event names no such' ELSE 'the exception is not found by it' END)
+FROM (SELECT tenant, receipt, ref.key, ref.value FROM event_receipts CROSS JOIN LATERAL jsonb_each_text(payment_refs) AS ref
+      WHERE outcome = 'exception') AS r (tenant, receipt, kind, value)
+FULL JOIN exception_references e
+    ON (e.tenant, e.exception_id, e.kind, e.value) = (r.tenant, r.receipt, r.kind, r.value)
+WHERE e.exception_id IS NULL OR r.receipt IS NULL
+
+UNION ALL
 SELECT 'P2 reference has its order and event', p.tenant, format('receipt %s', p.receipt),
        format('%s reference of order %s: %s', p.kind, p.order_id,
               CASE WHEN o.order_id IS NULL THEN 'no such order' ELSE 'the event is ' || coalesce(r.outcome, 'unknown') END)

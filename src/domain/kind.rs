@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 
 /// What an event means, whatever its gateway calls it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A payer has begun to pay.

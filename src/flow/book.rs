@@ -12,6 +12,7 @@ use crate::domain::decision::{
 };
 use crate::domain::event::Event;
 use crate::domain::gateway::BANK_REFERENCE_KIND;
+use crate::domain::kind::Kind;
 use crate::domain::ledger::{Line, idempotency_hash};
 use crate::domain::order::{Id, Order};
 use crate::domain::outcome::{Outcome, Reason};
@@ -42,6 +43,8 @@ pub struct Writes<'a> {
     pub settlements: Vec<((i64, &'a str), RowOf<7>)>,
     /// New exceptions.
     pub exceptions: Vec<RowOf<13>>,
+    /// The references by which they are found.
+    pub exception_references: Vec<RowOf<6>>,
     /// Events whose exceptions are settled by a payment that is booked now, by order.
     pub superseded: Vec<(Id, Vec<i64>)>,
     /// New ledger lines.
@@ -52,6 +55,10 @@ pub struct Writes<'a> {
     pub evidence: Vec<RowOf<6>>,
     orders: HashMap<Id, Order>,
     references: BTreeMap<Key, (Claim, Change)>,
+    /// The references that are booked on an order only now.
+    booked: HashMap<Id, Vec<Key>>,
+    /// The names that the new exceptions' payments go by, each with the order and the kind of event.
+    raised: BTreeSet<(Option<Id>, Kind, Key)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -105,22 +112,16 @@ impl<'a> Book<'a> {
         let mut writes = Writes::default();
         let unchanged = |(key, claim): (&Key, &Claim)| (key.clone(), (*claim, Change::None));
         writes.references = self.stored.iter().flatten().map(unchanged).collect();
-        let mut raised = Vec::new();
         let mut settled = Vec::with_capacity(cases.len());
         for case in cases {
-            settled.push(self.decide_one(case, &mut raised, &mut writes)?);
+            settled.push(self.decide_one(case, &mut writes)?);
         }
         writes.receipts.sort_unstable_by_key(|(identity, _, _)| *identity);
         writes.settlements.sort_unstable_by_key(|(parked, _)| *parked);
         Some((settled, writes))
     }
 
-    fn decide_one<'b>(
-        &self,
-        case: &'b Case<'b>,
-        raised: &mut Vec<&'b Case<'b>>,
-        writes: &mut Writes<'b>,
-    ) -> Option<Settled> {
+    fn decide_one<'b>(&self, case: &'b Case<'b>, writes: &mut Writes<'b>) -> Option<Settled> {
         let order_id = case.found.order_id();
         let mut order =
             order_id.map(|id| writes.orders.get(&id).unwrap_or_else(|| self.orders.get(id)).clone());
@@ -138,7 +139,7 @@ impl<'a> Book<'a> {
                         let situation = Situation {
                             order: located(case.found, order.as_ref()),
                             taken: &taken,
-                            on_record: self.on_record(case, event, order.as_ref(), &taken, raised, writes),
+                            on_record: self.on_record(case, event, order.as_ref(), &taken, writes),
                             rules: &case.source.rules,
                         };
                         decide(event, &situation)
@@ -182,7 +183,12 @@ impl<'a> Book<'a> {
                     detail: &detail,
                 };
                 writes.exceptions.push(exceptions::row(self.tenant, &facts, self.now));
-                raised.push(case);
+                if let Some((event, kind)) = case.event.ok().and_then(|event| Some((event, event.kind?))) {
+                    let names: BTreeSet<Key> = self.names(case, event).into_iter().collect();
+                    let row = |name| exceptions::reference_row(self.tenant, case.receipt, name);
+                    writes.exception_references.extend(names.iter().map(row));
+                    writes.raised.extend(names.into_iter().map(|name| (order_id, kind, name)));
+                }
             }
             _ => {}
         }
@@ -283,19 +289,15 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// The keys of the event's payment references; none where the event is no payment.
-    fn keys(&self, case: &Case<'_>, order: &Order) -> Vec<Key> {
-        let Some(event) = case.event.ok().filter(|event| claims_references(event)) else {
-            return Vec::new();
-        };
-        let bank_scope = *case.source.bank_scope.as_bytes();
-        let mut keys: Vec<Key> = event
+    /// The event's payment references, as keys.
+    fn names(&self, case: &Case<'_>, event: &Event) -> Vec<Key> {
+        event
             .references
             .iter()
             .map(|reference| {
                 // A bank's reference is the same at every gateway.
                 let (scope, gateway) = match reference.kind.as_str() {
-                    BANK_REFERENCE_KIND => (bank_scope, ""),
+                    BANK_REFERENCE_KIND => (*case.source.bank_scope.as_bytes(), ""),
                     _ => (*self.tenant.as_bytes(), case.source.gateway_name.as_str()),
                 };
                 Key {
@@ -305,11 +307,22 @@ impl<'a> Book<'a> {
                     value: reference.value.clone(),
                 }
             })
-            .collect();
+            .collect()
+    }
+
+    /// The keys that an event claims for its order; none where it is no payment.
+    fn keys(&self, case: &Case<'_>, order: &Order) -> Vec<Key> {
+        let Some(event) = case.event.ok().filter(|event| claims_references(event)) else {
+            return Vec::new();
+        };
+        let mut keys = self.names(case, event);
         if let (Some(utr), Some(amount_minor)) = (&event.bank_reference, event.amount_minor) {
-            let value = idempotency_hash(&order.client_txn_id, utr, amount_minor);
-            let kind = "idempotency_hash".to_owned();
-            keys.push(Key { scope: bank_scope, gateway: String::new(), kind, value });
+            keys.push(Key {
+                scope: *case.source.bank_scope.as_bytes(),
+                gateway: String::new(),
+                kind: "idempotency_hash".to_owned(),
+                value: idempotency_hash(&order.client_txn_id, utr, amount_minor),
+            });
         }
         keys
     }
@@ -321,7 +334,6 @@ impl<'a> Book<'a> {
         event: &Event,
         order: Option<&Order>,
         taken: &[Taken],
-        raised: &[&Case<'_>],
         writes: &Writes<'_>,
     ) -> bool {
         let ask = matches!(case.found, Found::Contradiction(_))
@@ -329,40 +341,42 @@ impl<'a> Book<'a> {
                 taken.iter().any(|taken| taken.order_id != order.order_id)
                     || (!taken.is_empty() && money_differs(event, order).is_some())
             });
-        let order_id = case.found.order_id().map(Uuid::from_bytes);
+        let Some(kind) = event.kind.filter(|_| ask) else { return false };
+        let order_id = case.found.order_id();
         // Of a booked payment more names may be known than the event has.
-        let is_booked_here = |taken: &Taken, order: &Order| {
-            taken.order_id == order.order_id && taken.state == ReferenceState::Applied
-        };
-        let booked = order.filter(|order| taken.iter().any(|taken| is_booked_here(taken, order)));
-        let names_it = |other: &Case<'_>| {
-            booked.is_some_and(|order| {
-                let applied = Taken { order_id: order.order_id, state: ReferenceState::Applied };
-                let claims =
-                    self.keys(other, order).into_iter().filter_map(|key| writes.references.get(&key));
-                other.event.ok().and_then(|other| other.kind) == event.kind
-                    && other.found.order_id() == Some(order.order_id)
-                    && claims.into_iter().any(|(claim, _)| claim.taken == applied)
+        let booked = order_id.filter(|order_id| {
+            taken.contains(&Taken { order_id: *order_id, state: ReferenceState::Applied })
+        });
+        let mut names: BTreeSet<Key> = self.names(case, event).into_iter().collect();
+        names.extend(booked.and_then(|order_id| writes.booked.get(&order_id)).into_iter().flatten().cloned());
+        names.iter().any(|name| writes.raised.contains(&(order_id, kind, name.clone())))
+            || booked.is_some_and(|order_id| writes.has_raised_booked(order_id, kind))
+            || exceptions::on_record(self.tenant, order_id.map(Uuid::from_bytes), kind, names.iter())
+            || booked.is_some_and(|order_id| {
+                let order_id = Uuid::from_bytes(order_id);
+                exceptions::on_record_of_booked(self.tenant, order_id, kind, case.source.bank_scope)
             })
-        };
-        ask && (raised.iter().any(|other| is_same_payment(case, other) || names_it(other))
-            || exceptions::on_record(
-                self.tenant,
-                order_id,
-                case.source,
-                event,
-                case.receipt,
-                booked.is_some(),
-            ))
     }
 }
 
 impl Writes<'_> {
+    /// Whether this call raises an exception of the payment that is booked on an order.
+    fn has_raised_booked(&self, order_id: Id, kind: Kind) -> bool {
+        let booked = Taken { order_id, state: ReferenceState::Applied };
+        let of_order = |raised: &&(Option<Id>, Kind, Key)| (raised.0, raised.1) == (Some(order_id), kind);
+        self.raised
+            .range((Some(order_id), kind, Key::FIRST)..)
+            .take_while(of_order)
+            .filter_map(|(_, _, name)| self.references.get(name))
+            .any(|(claim, _)| claim.taken == booked)
+    }
+
     /// A new reference joins a payment in this state. A held one of the same order moves on: it is
     /// booked, or contested.
     fn join(&mut self, key: Key, order_id: Id, state: ReferenceState, receipt: i64) {
         let taken = Taken { order_id, state };
         let Some((known, change)) = self.references.get_mut(&key) else {
+            self.note_booked(&key, taken);
             self.references.insert(key, (Claim { taken, receipt }, Change::New));
             return;
         };
@@ -373,20 +387,15 @@ impl Writes<'_> {
             if *change == Change::None {
                 *change = Change::Moved;
             }
+            self.note_booked(&key, taken);
         }
     }
-}
 
-/// Whether two events of the same kind speak of one payment, about the same order: as
-/// `exceptions::on_record` asks the table.
-fn is_same_payment(one: &Case<'_>, other: &Case<'_>) -> bool {
-    let (Ok(a), Ok(b)) = (one.event, other.event) else { return false };
-    let same_gateway = one.source.gateway_name == other.source.gateway_name;
-    one.found.order_id() == other.found.order_id()
-        && a.kind == b.kind
-        && a.references.iter().any(|reference| {
-            (same_gateway || reference.kind == BANK_REFERENCE_KIND) && b.references.contains(reference)
-        })
+    fn note_booked(&mut self, key: &Key, taken: Taken) {
+        if taken.state == ReferenceState::Applied {
+            self.booked.entry(taken.order_id).or_default().push(key.clone());
+        }
+    }
 }
 
 fn located(found: Found, order: Option<&Order>) -> Located<'_> {

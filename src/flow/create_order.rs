@@ -166,7 +166,7 @@ fn settle_all(
     for parked in waiting {
         sources.entry(&parked.source).or_insert_with(|| sources::load(facts.tenant, &parked.source));
     }
-    let mut orders = Orders::locking(facts.tenant);
+    let mut orders = Orders::only(facts.tenant, order_id);
     let cases: Vec<Case<'_>> = waiting
         .iter()
         .filter_map(|parked| Some((parked, sources[parked.source.as_str()].as_ref()?)))
@@ -179,7 +179,7 @@ fn settle_all(
             origin: Origin::Parked(&parked.reason),
             found: orders.locate(source, &parked.event),
         })
-        // Others speak for another merchant's order of the same reference.
+        // Others speak of another merchant's order of the same name.
         .filter(|case| case.found.order_id() == Some(*order_id.as_bytes()))
         .collect();
     settle(facts.tenant, &orders, &cases, now).map(|_| ())

@@ -10,7 +10,7 @@ use crate::domain::identifier;
 use crate::domain::order::Status;
 use crate::domain::outcome::{Outcome, Reason};
 use crate::domain::signature::{self, Delivery as Signed, Headers, Verdict};
-use crate::flow::locate::{Found, Orders, meet_create_order};
+use crate::flow::locate::{Found, Orders, meet_create_order, order_changed};
 use crate::flow::settle::{Case, Origin, RivalWasFirst, Settled, settle};
 use crate::pg::error::write_prevented;
 use crate::pg::moment::Moment;
@@ -63,36 +63,30 @@ pub struct Answer {
 pub fn ingest(tenant: Uuid, source: &Source, requests: &[Request<'_>]) -> Vec<Answer> {
     let call = Call { tenant, source, now: Moment::now() };
     let opened: Vec<Opened<'_>> = requests.iter().map(|request| call.open(request)).collect();
-    let mut identities = HashSet::new();
-    let first_copies: Vec<&Envelope<'_>> = opened
-        .iter()
-        .filter_map(Opened::envelope)
-        .filter(|envelope| identities.insert(envelope.identity.text.as_str()))
-        .collect();
-    let mut known = call.find(&first_copies);
+    let envelopes: Vec<&Envelope<'_>> = opened.iter().filter_map(Opened::envelope).collect();
+    let mut known = call.find(&envelopes);
+    let mut turns = call.turns(&envelopes, &known);
+    // Once: what is locked now stays so, and an order beside it would be locked out of order.
+    let orders = call.locate(&mut turns);
     loop {
-        match call.settle(&first_copies, &known) {
-            Ok(turns) => break call.answer(&opened, known, turns),
+        match call.settle(&turns, &orders) {
+            Ok(settled) => break call.answer(&opened, known, settled, &orders),
             Err(RivalWasFirst) => {
                 // It has committed by now, and is seen by a new statement.
-                let found = call.find(&first_copies);
-                if steps_left(&first_copies, &found) == steps_left(&first_copies, &known) {
+                known = call.find(&envelopes);
+                let before = steps_left(&turns);
+                turns.retain_mut(|turn| call.still_has_its_turn(turn, &known));
+                if steps_left(&turns) == before {
                     write_prevented("a receipt");
                 }
-                known = found;
             }
         }
     }
 }
 
 /// How far these events are from being settled; a rival that was first brings them nearer.
-fn steps_left(envelopes: &[&Envelope<'_>], known: &KnownEvents) -> usize {
-    let steps = |envelope: &&Envelope<'_>| match known.get(&envelope.identity.text) {
-        None => 2,
-        Some(first) if is_parked(first) => 1,
-        Some(_) => 0,
-    };
-    envelopes.iter().map(steps).sum()
+fn steps_left(turns: &[Turn<'_>]) -> usize {
+    turns.iter().map(|turn| if turn.parked.is_none() { 2 } else { 1 }).sum()
 }
 
 fn is_parked(known: &Known) -> bool {
@@ -129,6 +123,11 @@ impl Envelope<'_> {
     /// The event's id: the signed one or, where none is signed, the one given.
     fn event_id(&self) -> Option<&str> {
         signed_id(&self.read).or(self.request.event_id)
+    }
+
+    /// What tells it from all other deliveries but its copies.
+    fn key(&self) -> (&str, [u8; 32]) {
+        (&self.identity.text, self.sha256)
     }
 
     fn delivery(&self, source: &Source) -> Delivery<'_> {
@@ -187,11 +186,8 @@ impl Turn<'_> {
     }
 }
 
-/// What was settled: number and result by identity, and the orders as they were before.
-struct Turns<'a> {
-    settled: HashMap<&'a str, (i64, Settled)>,
-    orders: Orders,
-}
+/// What was settled: number and result, by identity and digest.
+type SettledEvents<'a> = HashMap<(&'a str, [u8; 32]), (i64, Settled)>;
 
 struct Call<'a> {
     tenant: Uuid,
@@ -263,22 +259,18 @@ impl Call<'_> {
     }
 
     fn find(&self, envelopes: &[&Envelope<'_>]) -> KnownEvents {
-        let identities: Vec<&str> =
-            envelopes.iter().map(|envelope| envelope.identity.text.as_str()).collect();
+        let mut seen = HashSet::new();
+        let identities = envelopes.iter().map(|envelope| envelope.identity.text.as_str());
+        let identities: Vec<&str> = identities.filter(|identity| seen.insert(*identity)).collect();
         event_receipts::find(self.tenant, &self.source.name, &identities).into_iter().collect()
     }
 
     /// Settles what is new, and what was parked and has an order now.
-    fn settle<'b>(
-        &self,
-        envelopes: &[&'b Envelope<'b>],
-        known: &KnownEvents,
-    ) -> Result<Turns<'b>, RivalWasFirst> {
-        let mut turns = self.turns(envelopes, known);
-        let orders = self.locate(&mut turns);
-        turns.retain(|turn| turn.parked.is_none() || turn.found != Found::Unknown);
+    fn settle<'b>(&self, turns: &[Turn<'b>], orders: &Orders) -> Result<SettledEvents<'b>, RivalWasFirst> {
+        let ready = |turn: &&Turn<'_>| turn.parked.is_none() || turn.found != Found::Unknown;
         let cases: Vec<Case<'_>> = turns
             .iter()
+            .filter(ready)
             .map(|turn| Case {
                 source: self.source,
                 identity: &turn.envelope.identity.text,
@@ -295,41 +287,58 @@ impl Call<'_> {
                 found: turn.found,
             })
             .collect();
-        let settled = settle(self.tenant, &orders, &cases, self.now)?;
-        let settled = turns
+        let settled = settle(self.tenant, orders, &cases, self.now)?;
+        Ok(turns
             .iter()
+            .filter(ready)
             .zip(settled)
-            .map(|(turn, settled)| (turn.envelope.identity.text.as_str(), (turn.receipt, settled)))
-            .collect();
-        Ok(Turns { settled, orders })
+            .map(|(turn, settled)| (turn.envelope.key(), (turn.receipt, settled)))
+            .collect())
     }
 
-    /// The events to be settled, each new one with its number.
+    /// The events to be settled, each new one with its number: of a new event the first copy, of a
+    /// parked one the first with its bytes.
     fn turns<'b>(&self, envelopes: &[&'b Envelope<'b>], known: &KnownEvents) -> Vec<Turn<'b>> {
-        let is_new = |envelope: &&&Envelope<'_>| !known.contains_key(&envelope.identity.text);
-        let mut numbers = event_receipts::take_numbers(envelopes.iter().filter(is_new).count()).into_iter();
-        let turn = |envelope: &&'b Envelope<'b>| {
-            let (parked, receipt) = match known.get(&envelope.identity.text) {
-                None => (None, numbers.next().expect("a number for each new event")),
-                Some(first) if is_parked(first) && first.payload_sha256 == envelope.sha256 => {
-                    let identity = &envelope.identity.text;
-                    let parked = event_receipts::parked(self.tenant, &self.source.name, identity)?;
-                    (Some(parked), first.receipt)
-                }
-                Some(_) => return None,
-            };
-            Some(Turn { envelope, parked, receipt, found: Found::Unknown })
-        };
-        envelopes.iter().filter_map(turn).collect()
+        let mut seen = HashSet::new();
+        let mut turns: Vec<Turn<'b>> = envelopes
+            .iter()
+            .filter(|envelope| {
+                let identity = envelope.identity.text.as_str();
+                let first = known.get(identity);
+                first.is_none_or(|first| is_parked(first) && first.payload_sha256 == envelope.sha256)
+                    && seen.insert(identity)
+            })
+            .map(|envelope| Turn { envelope, parked: None, receipt: 0, found: Found::Unknown })
+            .collect();
+        turns.retain_mut(|turn| self.still_has_its_turn(turn, known));
+        let numbers = event_receipts::take_numbers(turns.iter().filter(|turn| turn.parked.is_none()).count());
+        for (turn, number) in turns.iter_mut().filter(|turn| turn.parked.is_none()).zip(numbers) {
+            turn.receipt = number;
+        }
+        turns
     }
 
-    /// Finds and locks the orders of these events. New ones that have none meet `create_order`,
-    /// and each other, and look again.
+    /// Whether the event is to be settled by this call, by what is known of it now.
+    fn still_has_its_turn(&self, turn: &mut Turn<'_>, known: &KnownEvents) -> bool {
+        let Some(first) = known.get(&turn.envelope.identity.text) else { return true };
+        if !is_parked(first) || first.payload_sha256 != turn.envelope.sha256 {
+            return false;
+        }
+        turn.receipt = first.receipt;
+        turn.parked = event_receipts::parked(self.tenant, &self.source.name, &turn.envelope.identity.text);
+        turn.parked.is_some()
+    }
+
+    /// Finds and locks the orders of these events. Those that have none meet `create_order`, and
+    /// each other, and look again; but not those that wait in vain again.
     fn locate(&self, turns: &mut [Turn<'_>]) -> Orders {
         let one = turns.len() <= 1;
         let mut orders = if one { Orders::locking(self.tenant) } else { Orders::looking(self.tenant) };
         self.look(&mut orders, turns, |_| true);
-        let lost = |turn: &Turn<'_>| turn.parked.is_none() && turn.found.order_id().is_none();
+        let lost = |turn: &Turn<'_>| match turn.found {
+            Found::Unknown => turn.parked.is_none(),
+            found => found.order_id().is_none(),
+        };
         let events =
             turns.iter().filter(|turn| lost(turn)).filter_map(|turn| turn.event_of_order(self.source));
         meet_create_order(self.tenant, events);
@@ -343,15 +352,24 @@ impl Call<'_> {
 
     fn look(&self, orders: &mut Orders, turns: &mut [Turn<'_>], which: impl Fn(&Turn<'_>) -> bool) {
         for turn in turns.iter_mut().filter(|turn| which(turn)) {
-            if let Some(event) = turn.event_of_order(self.source) {
-                turn.found = orders.locate(self.source, event);
+            let Some(event) = turn.event_of_order(self.source) else { continue };
+            let found = orders.locate(self.source, event);
+            if turn.found.order_id().is_some() && found.order_id().is_none() {
+                // To meet `create_order` now would be out of order: the keys come before the orders.
+                order_changed();
             }
+            turn.found = found;
         }
     }
 
     /// An answer per delivery, as it was in its turn; then the anomalies are noted.
-    fn answer(&self, opened: &[Opened<'_>], mut known: KnownEvents, turns: Turns<'_>) -> Vec<Answer> {
-        let Turns { mut settled, orders } = turns;
+    fn answer<'b>(
+        &self,
+        opened: &'b [Opened<'b>],
+        mut known: KnownEvents,
+        mut settled: SettledEvents<'b>,
+        orders: &Orders,
+    ) -> Vec<Answer> {
         let mut own_numbers: Vec<i64> = settled.values().map(|(number, _)| *number).collect();
         own_numbers.sort_unstable();
         let mut statuses: HashMap<[u8; 16], Status> = HashMap::new();
@@ -367,7 +385,7 @@ impl Call<'_> {
                 Opened::Event(envelope) => envelope,
             };
             let identity = envelope.identity.text.as_str();
-            if let Some((number, settled)) = settled.remove(identity) {
+            if let Some((number, settled)) = settled.remove(&envelope.key()) {
                 if let (Some(order_id), Some(status)) = (settled.order_id, settled.order_status) {
                     statuses.insert(*order_id.as_bytes(), status);
                 }

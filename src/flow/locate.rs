@@ -7,6 +7,7 @@ use pgrx::Uuid;
 
 use crate::domain::event::Event;
 use crate::domain::order::{Id, Order, Status};
+use crate::pg::error::serialization_failure;
 use crate::store::order_keys::{self, KeyKind};
 use crate::store::orders;
 use crate::store::sources::Source;
@@ -58,6 +59,13 @@ impl Orders {
         Orders { tenant, mode: Mode::Lock, known: HashMap::new(), named: HashMap::new() }
     }
 
+    /// Locks this order, and finds no other.
+    pub fn only(tenant: Uuid, order_id: Uuid) -> Self {
+        let mut orders = Orders { mode: Mode::Locked, ..Orders::locking(tenant) };
+        orders.lock_all(vec![order_id]);
+        orders
+    }
+
     /// Finds orders, and locks none yet.
     pub fn looking(tenant: Uuid) -> Self {
         Orders { mode: Mode::Look, ..Orders::locking(tenant) }
@@ -65,13 +73,16 @@ impl Orders {
 
     /// Locks what was found, reads it again, and finds nothing else from now on.
     pub fn lock_found(&mut self) {
-        let order_ids: BTreeSet<Id> = self.known.keys().copied().collect();
-        let order_ids = order_ids.into_iter().map(Uuid::from_bytes).collect();
+        let order_ids = self.known.keys().copied().map(Uuid::from_bytes).collect();
         (self.known, self.named) = Default::default();
+        self.lock_all(order_ids);
+        self.mode = Mode::Locked;
+    }
+
+    fn lock_all(&mut self, order_ids: Vec<Uuid>) {
         for order in orders::lock_all(self.tenant, order_ids) {
             self.remember(order);
         }
-        self.mode = Mode::Locked;
     }
 
     /// An order that was found.
@@ -130,17 +141,21 @@ impl Orders {
             (None, _) => None,
             (Some(reference), Some(merchant)) => self.by_reference(reference, merchant),
             (Some(reference), None) => {
-                // Several merchants call an order so; one of them may have made it while we waited for the lock.
-                let is_ambiguous = |keys: &[Uuid]| keys.len() > 1;
-                let keys = orders::keys_of_reference(self.tenant, reference);
-                if is_ambiguous(&keys) {
-                    return Found::Contradiction(None);
+                let tenant = self.tenant;
+                let keys = || orders::keys_of_reference(tenant, reference);
+                match *keys() {
+                    // Several merchants call an order so.
+                    [_, _, ..] => return Found::Contradiction(None),
+                    [key] => {
+                        let found = self.by_key(key);
+                        if found.is_some() && self.mode == Mode::Lock && keys().len() > 1 {
+                            // One of them has done so while we waited for the lock.
+                            order_changed();
+                        }
+                        found
+                    }
+                    [] => None,
                 }
-                let found = keys.first().and_then(|key| self.by_key(*key));
-                if found.is_some() && is_ambiguous(&orders::keys_of_reference(self.tenant, reference)) {
-                    return Found::Contradiction(None);
-                }
-                found
             }
         };
         match by_reference {
@@ -176,6 +191,11 @@ impl Orders {
             Found::Known(order_id)
         }
     }
+}
+
+/// Ends the call: what it has locked is not what it has looked for.
+pub fn order_changed() -> ! {
+    serialization_failure("Another transaction changed which order an event of this call means.")
 }
 
 /// Lets these events and a `create_order` of their orders, in another transaction, come one after

@@ -121,7 +121,7 @@ fn write(tenant: Uuid, writes: &Writes<'_>, now: Moment) -> Result<Written, Riva
         return Ok(Written::ReferenceWasTaken);
     }
     payment_references::move_on(tenant, &moved);
-    exceptions::open(&writes.exceptions);
+    exceptions::open(&writes.exceptions, &writes.exception_references);
     for (order_id, receipts) in &writes.superseded {
         exceptions::supersede(tenant, Uuid::from_bytes(*order_id), receipts.clone(), now);
     }

@@ -3,13 +3,13 @@
 use pgrx::Uuid;
 
 use crate::domain::event::Event;
+use crate::domain::kind::Kind;
 use crate::domain::order::Order;
 use crate::domain::outcome::Reason;
 use crate::pg::error::write_prevented;
 use crate::pg::moment::Moment;
 use crate::pg::statement::{RowOf, arg, row_statement, run, statement};
-use crate::store::event_receipts::references_to_json;
-use crate::store::sources::Source;
+use crate::store::payment_references::Key;
 
 row_statement!(
     OPEN,
@@ -35,49 +35,51 @@ row_statement!(
     ]
 );
 
-/// An earlier exception of an event of the same kind $5 whose names meet a condition. The kind,
-/// because what is on record of a failed attempt must not hide money.
-macro_rules! on_record {
-    ($order:literal, $names:expr) => {
-        concat!(
-            "SELECT 1 FROM payment_idem.exceptions x \
-             JOIN payment_idem.event_receipts r ON r.tenant = x.tenant AND r.receipt = x.exception_id \
-             JOIN payment_idem.sources s ON s.tenant = x.tenant AND s.source = x.source \
-             WHERE x.tenant = $1 AND x.exception_id <> $4 AND r.kind = $5 AND ",
-            $order,
-            " AND (",
-            $names,
-            ") LIMIT 1"
-        )
-    };
-}
-/// It shares a name with $2: of the same gateway $3, or of a bank.
-macro_rules! shares_a_name {
-    () => {
-        "EXISTS (SELECT FROM pg_catalog.jsonb_each_text(r.payment_refs) AS a \
-                 JOIN pg_catalog.jsonb_each_text($2) AS b USING (key, value) WHERE s.gateway = $3 OR key = 'bank')"
-    };
-}
-statement!(
-    ON_RECORD_OF_ORDER,
-    on_record!(
-        "x.order_id = $6",
-        concat!(
-            shares_a_name!(),
-            // Or it has a name of the payment that is booked on the order, where ours is that payment.
-            " OR $7 AND EXISTS (SELECT FROM pg_catalog.jsonb_each_text(r.payment_refs) AS a \
-                 JOIN payment_idem.payment_references p ON p.kind = a.key AND p.value = a.value \
-                  AND p.scope = CASE a.key WHEN 'bank' THEN $8 ELSE $1 END \
-                  AND p.gateway = CASE a.key WHEN 'bank' THEN '' ELSE s.gateway END \
-                 WHERE p.tenant = $1 AND p.order_id = $6 AND p.state = 'applied')"
-        )
-    ),
-    [UUIDOID, JSONBOID, TEXTOID, INT8OID, TEXTOID, UUIDOID, BOOLOID, UUIDOID]
+row_statement!(
+    NAME,
+    "INSERT INTO payment_idem.exception_references (scope, gateway, kind, value, tenant, exception_id) \
+     SELECT scope, gateway, kind, value, tenant, exception_id FROM {rows}",
+    [
+        (scope, UUIDOID),
+        (gateway, TEXTOID),
+        (kind, TEXTOID),
+        (value, TEXTOID),
+        (tenant, UUIDOID),
+        (exception_id, INT8OID)
+    ]
+);
+// Of the same kind of event, because what is on record of a failed attempt must not hide money.
+row_statement!(
+    ON_RECORD,
+    "SELECT 1 FROM {rows} \
+     JOIN payment_idem.exception_references e \
+       ON e.scope = n.scope AND e.gateway = n.gateway AND e.kind = n.kind AND e.value = n.value AND e.tenant = n.tenant \
+     JOIN payment_idem.exceptions x ON x.tenant = e.tenant AND x.exception_id = e.exception_id \
+     JOIN payment_idem.event_receipts r ON r.tenant = e.tenant AND r.receipt = e.exception_id \
+     WHERE x.order_id IS NOT DISTINCT FROM n.order_id AND r.kind = n.event_kind LIMIT 1",
+    [
+        (scope, UUIDOID),
+        (gateway, TEXTOID),
+        (kind, TEXTOID),
+        (value, TEXTOID),
+        (tenant, UUIDOID),
+        (order_id, UUIDOID),
+        (event_kind, TEXTOID)
+    ]
 );
 statement!(
-    ON_RECORD_OF_NO_ORDER,
-    on_record!("x.order_id IS NULL", shares_a_name!()),
-    [UUIDOID, JSONBOID, TEXTOID, INT8OID, TEXTOID]
+    ON_RECORD_OF_BOOKED,
+    "SELECT 1 FROM payment_idem.exceptions x \
+     JOIN payment_idem.event_receipts r ON r.tenant = x.tenant AND r.receipt = x.exception_id \
+     JOIN payment_idem.sources s ON s.tenant = x.tenant AND s.source = x.source \
+     WHERE x.tenant = $1 AND x.order_id = $2 AND r.kind = $3 \
+       AND EXISTS (SELECT FROM pg_catalog.jsonb_each_text(r.payment_refs) AS a \
+                   JOIN payment_idem.payment_references p ON p.kind = a.key AND p.value = a.value \
+                    AND p.scope = CASE a.key WHEN 'bank' THEN $4 ELSE $1 END \
+                    AND p.gateway = CASE a.key WHEN 'bank' THEN '' ELSE s.gateway END \
+                   WHERE p.tenant = $1 AND p.order_id = $2 AND p.state = 'applied') \
+     LIMIT 1",
+    [UUIDOID, UUIDOID, TEXTOID, UUIDOID]
 );
 // Another amount for the same payment stays open: it is a contradiction, whichever came first.
 statement!(
@@ -126,42 +128,42 @@ pub fn row(tenant: Uuid, facts: &Facts<'_>, now: Moment) -> RowOf<13> {
     ]
 }
 
-/// Opens exceptions.
-pub fn open(rows: &[RowOf<13>]) {
+/// The row by which an exception is found, of one reference of its payment.
+pub fn reference_row(tenant: Uuid, receipt: i64, reference: &Key) -> RowOf<6> {
+    let [scope, gateway, kind, value] = reference.columns();
+    [scope, gateway, kind, value, arg(tenant), arg(receipt)]
+}
+
+/// Opens exceptions, to be found by these references.
+pub fn open(rows: &[RowOf<13>], references: &[RowOf<6>]) {
     if OPEN.with(|statement| statement.run(rows)).len() < rows.len() {
         write_prevented("an exception");
     }
+    if NAME.with(|statement| statement.run(references)).len() < references.len() {
+        write_prevented("a reference of an exception");
+    }
 }
 
-/// Whether another event of the same kind and payment raised an exception about this order before,
-/// or about no order that could be named. `booked`: the payment is the one booked on the order, and
-/// so has all the names that are applied there.
-pub fn on_record(
+/// Whether an event of this kind, about this order or about none that could be named, has raised an
+/// exception of a payment with one of these references.
+pub fn on_record<'a>(
     tenant: Uuid,
     order_id: Option<Uuid>,
-    source: &Source,
-    event: &Event,
-    receipt: i64,
-    booked: bool,
+    kind: Kind,
+    references: impl Iterator<Item = &'a Key>,
 ) -> bool {
-    let references = references_to_json(&event.references);
-    let kind = event.kind.map(|kind| kind.as_str());
-    let gateway = source.gateway_name.as_str();
-    let rows = match order_id {
-        Some(order_id) => run!(
-            ON_RECORD_OF_ORDER,
-            tenant,
-            references,
-            gateway,
-            receipt,
-            kind,
-            order_id,
-            booked,
-            source.bank_scope
-        ),
-        None => run!(ON_RECORD_OF_NO_ORDER, tenant, references, gateway, receipt, kind),
-    };
-    !rows.is_empty()
+    let rows: Vec<RowOf<7>> = references
+        .map(|reference| {
+            let [scope, gateway, reference_kind, value] = reference.columns();
+            [scope, gateway, reference_kind, value, arg(tenant), arg(order_id), arg(kind.as_str())]
+        })
+        .collect();
+    !ON_RECORD.with(|statement| statement.run(&rows)).is_empty()
+}
+
+/// Whether an event of this kind has raised an exception of the payment that is booked on the order.
+pub fn on_record_of_booked(tenant: Uuid, order_id: Uuid, kind: Kind, bank_scope: Uuid) -> bool {
+    !run!(ON_RECORD_OF_BOOKED, tenant, order_id, kind.as_str(), bank_scope).is_empty()
 }
 
 /// Closes the open exceptions that these events raised, now that their payment is booked after all.

@@ -147,7 +147,12 @@ fn rows(tenant: Uuid, claims: &[(&Key, &Claim)]) -> Vec<RowOf<8>> {
 }
 
 impl Key {
-    fn columns(&self) -> RowOf<4> {
+    /// Before every other key.
+    pub const FIRST: Key =
+        Key { scope: [0; 16], gateway: String::new(), kind: String::new(), value: String::new() };
+
+    /// Its columns, in this order.
+    pub fn columns(&self) -> RowOf<4> {
         [
             arg(Uuid::from_bytes(self.scope)),
             arg(self.gateway.as_str()),

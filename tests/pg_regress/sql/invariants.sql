@@ -304,6 +304,12 @@ SELECT fault, pg_temp.seen(statement) AS seen FROM (VALUES
     ('an exception is of no event',
      $$INSERT INTO exceptions (tenant, exception_id, source, kind, opened_at)
        VALUES (pg_temp.tenant(), -1, 'default', 'second_payment', now())$$),
+    ('an exception is not found by its reference',
+     $$DELETE FROM exception_references WHERE exception_id = pg_temp.r('second')$$),
+    ('an exception is found by another''s reference',
+     $$UPDATE exception_references SET value = 'pi_2' WHERE exception_id = pg_temp.r('second')$$),
+    ('a reference is of no exception',
+     $$UPDATE exception_references SET exception_id = -1 WHERE exception_id = pg_temp.r('second')$$),
     ('the reference of a payment is gone',
      $$DELETE FROM payment_references WHERE tenant = pg_temp.tenant() AND value = 'pi_2'$$),
     ('its bank reference is gone',

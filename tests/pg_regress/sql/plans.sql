@@ -11,7 +11,7 @@ ANALYZE;
 CREATE VIEW t.scans AS
 SELECT relname FROM pg_stat_xact_all_tables
 WHERE schemaname = 'payment_idem' AND (seq_scan > 0 OR idx_tup_fetch > 150 * 6)
-  AND relname ~ '^(event_receipts|orders|order_keys|payment_references|outbox|exceptions|anomalies|transactions|payloads)';
+  AND relname ~ '^(event_receipts|orders|order_keys|payment_references|outbox|exceptions|exception_references|anomalies|transactions|payloads)';
 -- A delivery, without a look into the tables by the test itself.
 CREATE FUNCTION t.deliver(id text, body text) RETURNS text LANGUAGE sql AS $$
     SELECT t.says(r) FROM payment_idem.ingest(t.id('plans'), id, body, t.sign(body, t.secret('plans'))) r
@@ -55,6 +55,16 @@ SELECT t.rounds(30, 'created PENDING', $$SELECT t.order(t.id('plans'), 'W' || $1
 SELECT t.rounds(30, 'exception/amount_mismatch 200 PENDING', $$SELECT t.deliver('wrong_' || $1, t.ev('paid', 'W' || $1, '1', pay => 'pw_' || $1, id => 'wrong_' || $1))$$);
 SELECT t.rounds(30, 'exception/reference_reused 200 PENDING', $$SELECT t.deliver('reused_' || $1, t.ev('paid', 'W' || $1, pay => 'pi_' || $1, id => 'reused_' || $1))$$);
 SELECT t.rounds(30, 'digest_conflict 200 COMPLETED', $$SELECT t.deliver('evt_' || $1, t.ev('paid', 'O' || $1, id => 'evt_' || $1))$$);
+SELECT relname AS reads_too_much FROM t.scans ORDER BY relname;
+SELECT pg_stat_force_next_flush(); -- the next transaction counts from zero
+COMMIT;
+-- Many exceptions about one order: each new one is looked for among all of them.
+BEGIN;
+SELECT t.rounds(1, 'created PENDING', $$SELECT t.order(t.id('plans'), 'M' || $1)$$);
+SELECT t.rounds(30, 'exception/reference_reused 200 PENDING', $$SELECT t.deliver('m_' || $1, t.ev('paid', 'M1', pay => 'pi_' || $1,
+    id => 'm_' || $1, more => format('"utr":"M%s"', $1)))$$);
+SELECT t.rounds(100, 'exception/reference_mismatch 200 COMPLETED', $$SELECT t.deliver('n_' || $1, t.ev('paid', 'none', pay => 'pn_' || $1,
+    id => 'n_' || $1, more => '"gateway_order_id":"G1"'))$$);
 SELECT relname AS reads_too_much FROM t.scans ORDER BY relname;
 SELECT pg_stat_force_next_flush(); -- the next transaction counts from zero
 COMMIT;
