@@ -21,6 +21,8 @@ struct Search<'a> {
     told: Vec<Answer>,
     /// Per call: those that must come before it.
     before: Vec<u128>,
+    /// Of each call, the calls that come before its first look.
+    before_look: Vec<u128>,
     tables: Outcome,
     seen: HashSet<(u128, u64)>,
     /// Along this way, worlds in which other orders were known than afterwards, each with the calls that were past.
@@ -231,18 +233,20 @@ pub fn serialize(history: &History, done: &[Done], tables: &Tables) -> Result<Wo
         .filter(|done| done.committed && !matches!(&done.call, Call::Deliver(d) if d.rejection().is_some()))
         .collect();
     assert!(calls.len() <= 128, "{} calls are too many for a u128", calls.len());
-    let before = calls
-        .iter()
-        .enumerate()
-        .map(|(i, call)| {
+    let masks = |own: fn(&Done) -> bool| {
+        let mask = |(i, call): (usize, &&Done)| {
             let earlier = |(j, other): (usize, &&Done)| {
                 let real_time = other.until < call.from;
-                (real_time || other.transaction == call.transaction && j < i && related(other, call))
-                    .then_some(1u128 << j)
+                let of_transaction = other.transaction == call.transaction && j < i && related(other, call);
+                (real_time || of_transaction && own(other)).then_some(1u128 << j)
             };
             calls.iter().enumerate().filter_map(earlier).fold(0, |mask, bit| mask | bit)
-        })
-        .collect();
+        };
+        calls.iter().enumerate().map(mask).collect::<Vec<u128>>()
+    };
+    let before = masks(|_| true);
+    // An earlier delivery of the transaction changes no name of an order.
+    let before_look = masks(|own| matches!(own.call, Call::CreateOrder(_)));
     let setting = Setting {
         rules: history.rules(),
         source_merchant: history.source_merchant.clone(),
@@ -255,6 +259,7 @@ pub fn serialize(history: &History, done: &[Done], tables: &Tables) -> Result<Wo
         setting,
         calls,
         before,
+        before_look,
         tables: Outcome::of(tables),
         seen: HashSet::new(),
         earlier: Vec::new(),
@@ -311,8 +316,8 @@ impl Search<'_> {
     /// the call comes after was past: the look comes before the wait for the order's lock, and only the locked row is
     /// fresh after it.
     fn ways(&self, world: &World, i: usize) -> Vec<World> {
-        let looks =
-            self.earlier.iter().filter(|(past, _)| self.before[i] & !past == 0).map(|(_, world)| Some(world));
+        let had_past = |past: u128| self.before_look[i] & !past == 0;
+        let looks = self.earlier.iter().filter(|(past, _)| had_past(*past)).map(|(_, world)| Some(world));
         let mut ways: Vec<World> = Vec::new();
         for looked in std::iter::once(None).chain(looks) {
             let (after, answer) = self.apply(world, i, looked);
