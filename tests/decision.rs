@@ -63,13 +63,14 @@ fn event(kind: impl Into<Option<Kind>>) -> Event {
         payer: None,
         event_time_us: None,
         live_mode: None,
+        is_thin: false,
     }
 }
 
 /// What an event comes to, with or without an order, at a source for real money.
 fn judge(event: &Event, situation: &Situation<'_>) -> Decision {
     match decide_alone(event, true) {
-        Some(reason) => Decision::Record(reason),
+        Some(decision) => decision,
         None => decide(event, situation),
     }
 }
@@ -347,17 +348,23 @@ fn some_events_need_no_order() {
             (Some(false), true, true),
         ] {
             let event = Event { live_mode, ..event(kind) };
-            let expected = if contradicts { Some(Reason::TestMode) } else { alone };
+            let expected = if contradicts { Some(Reason::TestMode) } else { alone }.map(Decision::Record);
             assert_eq!(decide_alone(&event, source_is_live), expected, "{event:?} {source_is_live}");
         }
         // Either reference is enough to look for the order by.
         let by_gateway =
             Event { order_reference: None, gateway_order_id: Some("order_1".into()), ..event(kind) };
-        assert_eq!(decide_alone(&by_gateway, true), alone);
+        assert_eq!(decide_alone(&by_gateway, true), alone.map(Decision::Record));
         // Without any, there is no order to look for; a payment is then unreadable and does not come here.
         if kind != Some(Kind::PaymentSucceeded) {
             let nameless = Event { order_reference: None, ..event(kind) };
-            assert_eq!(decide_alone(&nameless, true), alone.or(Some(Reason::Informational)), "{kind:?}");
+            let alone = alone.or(Some(Reason::Informational));
+            assert_eq!(decide_alone(&nameless, true), alone.map(Decision::Record), "{kind:?}");
+        }
+        // Whatever it means: its facts have to be asked for.
+        if kind.is_some() {
+            let thin = Event { is_thin: true, order_reference: None, ..event(kind) };
+            assert_eq!(decide_alone(&thin, true), Some(Decision::Park(Reason::AwaitingDetails)), "{kind:?}");
         }
         assert_eq!(claims_references(&event(kind)), kind == Some(Kind::PaymentSucceeded), "{kind:?}");
     }

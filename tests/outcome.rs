@@ -11,7 +11,7 @@ const TABLE: &[(&str, &[&str], u16)] = &[
         200,
     ),
     ("duplicate", &["informational", "order_not_found", "amount_mismatch"], 200),
-    ("parked", &["order_not_found"], 200),
+    ("parked", &["order_not_found", "awaiting_details"], 200),
     (
         "exception",
         &[

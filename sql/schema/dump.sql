@@ -12,7 +12,7 @@ BEGIN
             ('transition_rules', 'WHERE tenant <> ''00000000-0000-0000-0000-000000000000'''),
             ('sources', ''), ('signing_secrets', ''), ('signing_secrets_secret_id_seq', ''),
             ('orders', ''), ('order_keys', ''), ('receipt_number', ''), ('event_receipts', ''), ('payment_references', ''),
-            ('exceptions', ''), ('exception_references', ''), ('anomalies', ''), ('anomalies_anomaly_id_seq', ''),
+            ('exceptions', ''), ('exception_references', ''), ('replays', ''), ('replays_replay_id_seq', ''), ('anomalies', ''), ('anomalies_anomaly_id_seq', ''),
             ('transactions', ''), ('payloads', ''), ('outbox', '')
         ) AS listed (relation, condition)
     LOOP

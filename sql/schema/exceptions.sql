@@ -64,6 +64,28 @@ COMMENT ON COLUMN payment_idem.exception_references.value IS 'The reference itse
 COMMENT ON COLUMN payment_idem.exception_references.exception_id IS 'The exception whose event names it.';
 COMMENT ON COLUMN payment_idem.exception_references.tenant IS 'The tenant of the exception.';
 
+CREATE TABLE payment_idem.replays (
+    replay_id      bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant         uuid        NOT NULL,
+    source         text        COLLATE "C" NOT NULL,
+    payload_sha256 bytea       NOT NULL CHECK (octet_length(payload_sha256) = 32),
+    outcome        text        COLLATE "C" NOT NULL,
+    reason         text        COLLATE "C",
+    why            text        NOT NULL CHECK (btrim(why) <> ''),
+    replayed_by    name        NOT NULL,
+    replayed_at    timestamptz NOT NULL
+);
+COMMENT ON TABLE payment_idem.replays IS 'Who replayed which delivery past its age check, why, and what came of it.';
+COMMENT ON COLUMN payment_idem.replays.replay_id IS 'Key.';
+COMMENT ON COLUMN payment_idem.replays.tenant IS 'The tenant.';
+COMMENT ON COLUMN payment_idem.replays.source IS 'The source.';
+COMMENT ON COLUMN payment_idem.replays.payload_sha256 IS 'SHA-256 of the event''s bytes.';
+COMMENT ON COLUMN payment_idem.replays.outcome IS 'As replay answered it.';
+COMMENT ON COLUMN payment_idem.replays.reason IS 'As replay answered it.';
+COMMENT ON COLUMN payment_idem.replays.why IS 'What the operator wrote.';
+COMMENT ON COLUMN payment_idem.replays.replayed_by IS 'The role that called.';
+COMMENT ON COLUMN payment_idem.replays.replayed_at IS 'When.';
+
 CREATE TABLE payment_idem.anomalies (
     anomaly_id      bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tenant          uuid        NOT NULL,

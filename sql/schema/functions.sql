@@ -14,7 +14,7 @@ CREATE FUNCTION payment_idem.create_source(tenant uuid, source text, gateway tex
 RETURNS void LANGUAGE c SET search_path = pg_catalog, payment_idem, pg_temp
 AS 'MODULE_PATHNAME', 'create_source_wrapper';
 COMMENT ON FUNCTION payment_idem.create_source(uuid, text, text, jsonb) IS
-    'Makes a webhook endpoint of a tenant. Options: merchant_id, live_mode, id_signed, max_payload_bytes, keep_payload, tolerance_s, http_status. The same call again changes nothing; other facts are an error.';
+    'Makes a webhook endpoint of a tenant. Options: merchant_id, live_mode, id_signed, max_payload_bytes, keep_payload, tolerance_s, http_status, parameters. The same call again changes nothing; other facts are an error.';
 
 CREATE FUNCTION payment_idem.add_secret(tenant uuid, source text, secret text, valid_until timestamptz DEFAULT NULL)
 RETURNS bigint LANGUAGE c SET search_path = pg_catalog, payment_idem, pg_temp
@@ -79,11 +79,27 @@ AS 'MODULE_PATHNAME', 'ingest_batch_wrapper';
 COMMENT ON FUNCTION payment_idem.ingest_batch(uuid, text[], text[], text[], text, jsonb[]) IS
     'The same over the UTF-8 bytes of texts.';
 
+CREATE FUNCTION payment_idem.replay(tenant uuid, event_id text, payload bytea, sig text, why text,
+                                    source text DEFAULT 'default', headers jsonb DEFAULT NULL)
+RETURNS SETOF payment_idem.ingest_result
+LANGUAGE c ROWS 1 SET search_path = pg_catalog, payment_idem, pg_temp
+AS 'MODULE_PATHNAME', 'replay_wrapper';
+COMMENT ON FUNCTION payment_idem.replay(uuid, text, bytea, text, text, text, jsonb) IS
+    'Takes in a delivery that was kept elsewhere during an outage: as ingest, but its signed timestamp may have any age. For operators; each call leaves a row in replays.';
+
+CREATE FUNCTION payment_idem.inspect(tenant uuid, source text, payload bytea, sig text, headers jsonb DEFAULT NULL,
+                                     at timestamptz DEFAULT pg_catalog.clock_timestamp())
+RETURNS jsonb LANGUAGE c SET search_path = pg_catalog, payment_idem, pg_temp
+AS 'MODULE_PATHNAME', 'inspect_wrapper';
+COMMENT ON FUNCTION payment_idem.inspect(uuid, text, bytea, text, jsonb, timestamptz) IS
+    'What the verifier and the reader see of a delivery, judged by a moment, and which usual mistake would explain a wrong signature. Writes nothing; shows no secret and no right signature. For operators.';
+
 CREATE FUNCTION payment_idem.claim(worker text, max_rows integer DEFAULT 10, lease interval DEFAULT '60 seconds',
                                    actions text[] DEFAULT NULL, tenant uuid DEFAULT NULL)
 RETURNS TABLE (lease_token uuid, lease_until timestamptz, message_id uuid, tenant_id uuid, action text, order_id uuid,
                seq bigint, source text, event_id text, kind text, merchant_id text, client_txn_id text,
-               amount_minor bigint, currency text, attempts integer, created_at timestamptz)
+               amount_minor bigint, currency text, attempts integer, created_at timestamptz,
+               gateway_order_id text, payment_refs jsonb)
 LANGUAGE c ROWS 10 SET search_path = pg_catalog, payment_idem, pg_temp
 AS 'MODULE_PATHNAME', 'claim_wrapper';
 COMMENT ON FUNCTION payment_idem.claim(text, integer, interval, text[], uuid) IS

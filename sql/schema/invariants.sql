@@ -26,6 +26,7 @@ WITH line AS (
 ), queue AS (
     SELECT q.tenant, q.order_id, count(*) AS rows, count(DISTINCT q.seq) AS seqs, max(q.seq) AS seq
     FROM outbox q
+    WHERE q.order_id IS NOT NULL
     GROUP BY q.tenant, q.order_id
 )
 
@@ -96,13 +97,21 @@ SELECT 'P2 outbox row has its applied event', q.tenant, format('receipt %s', q.r
 FROM outbox q
 LEFT JOIN event_receipts r USING (tenant, receipt)
 WHERE r.outcome IS DISTINCT FROM 'applied'
+  AND NOT (q.action = 'fetch_status' AND q.order_id IS NULL AND r.first_reason IS NOT DISTINCT FROM 'awaiting_details')
+
+UNION ALL
+SELECT 'P7 event without facts has its fetch_status', r.tenant, format('receipt %s', r.receipt),
+       format('%s of source %s: no outbox row', r.event_type, r.source)
+FROM event_receipts r
+LEFT JOIN outbox q ON (q.tenant, q.receipt, q.action) = (r.tenant, r.receipt, 'fetch_status')
+WHERE r.outcome = 'parked' AND r.reason = 'awaiting_details' AND q.receipt IS NULL
 
 UNION ALL
 SELECT 'P2 outbox row has its ledger line', q.tenant, format('receipt %s', q.receipt),
        format('%s for order %s: no such ledger line', q.action, q.order_id)
 FROM outbox q
 LEFT JOIN line l USING (tenant, receipt, order_id)
-WHERE l.receipt IS NULL OR (q.action = 'fulfil_order' AND NOT l.completes)
+WHERE (l.receipt IS NULL AND q.order_id IS NOT NULL) OR (q.action = 'fulfil_order' AND l.completes IS NOT TRUE)
 
 UNION ALL
 SELECT 'P2 completion has its fulfil_order', l.tenant, format('receipt %s', l.receipt),

@@ -4,8 +4,8 @@ CREATE TABLE payment_idem.outbox (
     tenant       uuid        NOT NULL,
     receipt      bigint      NOT NULL,
     action       payment_idem.outbox_action NOT NULL,
-    order_id     uuid        NOT NULL,
-    seq          payment_idem.positive NOT NULL,
+    order_id     uuid,
+    seq          payment_idem.positive,
     attempts     payment_idem.counter NOT NULL DEFAULT 0,
     available_at timestamptz NOT NULL,
     lease_token  uuid,
@@ -16,7 +16,8 @@ CREATE TABLE payment_idem.outbox (
     delivered_at timestamptz,
     -- One row per event and action: nobody can queue the same fulfilment twice.
     PRIMARY KEY (tenant, receipt, action),
-    CHECK ((lease_token IS NULL) = (lease_until IS NULL))
+    CHECK ((lease_token IS NULL) = (lease_until IS NULL)),
+    CHECK ((order_id IS NULL) = (seq IS NULL))
 );
 CREATE INDEX outbox_due ON payment_idem.outbox (available_at) WHERE delivered_at IS NULL;
 CREATE UNIQUE INDEX outbox_lease ON payment_idem.outbox (lease_token) WHERE lease_token IS NOT NULL;
@@ -24,8 +25,8 @@ COMMENT ON TABLE payment_idem.outbox IS
     'Durable side effects: written with the transition, claimed by workers, acknowledged when done.';
 COMMENT ON COLUMN payment_idem.outbox.tenant IS 'The tenant.';
 COMMENT ON COLUMN payment_idem.outbox.receipt IS 'The number of the event that asks for it.';
-COMMENT ON COLUMN payment_idem.outbox.action IS 'What to do, for example fulfil_order.';
-COMMENT ON COLUMN payment_idem.outbox.order_id IS 'For which order.';
+COMMENT ON COLUMN payment_idem.outbox.action IS 'What to do: fulfil_order, or fetch_status of a payment of which the event carries the id only.';
+COMMENT ON COLUMN payment_idem.outbox.order_id IS 'For which order; NULL where the event carries too little to name one.';
 COMMENT ON COLUMN payment_idem.outbox.seq IS 'Counts the order''s rows from 1.';
 COMMENT ON COLUMN payment_idem.outbox.attempts IS 'How often it was claimed.';
 COMMENT ON COLUMN payment_idem.outbox.available_at IS 'Not to be claimed before this moment: the end of a lease, or of a back-off.';

@@ -11,6 +11,7 @@ CREATE TABLE payment_idem.sources (
     keep_payload      boolean     NOT NULL DEFAULT true,
     tolerance_s       integer     CHECK (tolerance_s BETWEEN 1 AND 604800),
     http_status       jsonb       NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(http_status) = 'object'),
+    parameters        jsonb       NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(parameters) = 'object'),
     created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (tenant, source)
 );
@@ -31,14 +32,16 @@ COMMENT ON COLUMN payment_idem.sources.tolerance_s IS
     'Seconds that a signed timestamp may lie in the past or future; NULL: as the definition says.';
 COMMENT ON COLUMN payment_idem.sources.http_status IS
     'Overrides of the status to answer, by outcome or outcome/reason: {"duplicate": 208, "rejected/signature_mismatch": 400}.';
+COMMENT ON COLUMN payment_idem.sources.parameters IS
+    'What the gateway signs or names beside the request, by name: {"notification_url": "https://shop.example/hook"}.';
 COMMENT ON COLUMN payment_idem.sources.created_at IS 'When the source was made.';
 
 CREATE TABLE payment_idem.signing_secrets (
     secret_id   bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tenant      uuid        NOT NULL,
     source      text        COLLATE "C" NOT NULL,
-    kind        text        COLLATE "C" NOT NULL DEFAULT 'shared' CHECK (kind = 'shared'),
-    secret      text        COLLATE "C" NOT NULL CHECK (octet_length(secret) >= 8 AND btrim(secret) <> ''),
+    kind        text        COLLATE "C" NOT NULL DEFAULT 'shared' CHECK (kind IN ('shared', 'public_key')),
+    secret      text        COLLATE "C" NOT NULL CHECK (octet_length(secret) >= 6 AND btrim(secret) <> ''),
     valid_from  timestamptz NOT NULL DEFAULT clock_timestamp(),
     valid_until timestamptz,
     FOREIGN KEY (tenant, source) REFERENCES payment_idem.sources
@@ -50,7 +53,7 @@ COMMENT ON TABLE payment_idem.signing_secrets IS
 COMMENT ON COLUMN payment_idem.signing_secrets.secret_id IS 'Key, as add_secret returned it.';
 COMMENT ON COLUMN payment_idem.signing_secrets.tenant IS 'The source''s tenant.';
 COMMENT ON COLUMN payment_idem.signing_secrets.source IS 'The source that it verifies.';
-COMMENT ON COLUMN payment_idem.signing_secrets.kind IS 'shared: a MAC key; no other kind yet.';
+COMMENT ON COLUMN payment_idem.signing_secrets.kind IS 'shared: whoever has it can sign; public_key: it verifies only.';
 COMMENT ON COLUMN payment_idem.signing_secrets.secret IS 'The secret as the gateway''s dashboard shows it. Never logged or returned.';
 COMMENT ON COLUMN payment_idem.signing_secrets.valid_from IS 'Valid from this moment.';
 COMMENT ON COLUMN payment_idem.signing_secrets.valid_until IS 'Not valid at or after this moment; NULL: until retired.';

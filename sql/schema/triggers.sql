@@ -11,7 +11,7 @@ DECLARE
 BEGIN
     FOREACH configuration IN ARRAY ARRAY[
         'payment_idem.tenants', 'payment_idem.role_grants', 'payment_idem.gateways', 'payment_idem.sources',
-        'payment_idem.signing_secrets', 'payment_idem.transition_rules']::regclass[]
+        'payment_idem.signing_secrets', 'payment_idem.transition_rules', 'payment_idem.currencies']::regclass[]
     LOOP
         -- Per row, as logical replication fires no statement trigger but TRUNCATE's; ALWAYS, as it replays as a replica.
         EXECUTE pg_catalog.format(

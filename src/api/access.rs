@@ -13,6 +13,8 @@ pub enum Profile {
     Ingest,
     /// Work the outbox.
     Worker,
+    /// Look into deliveries, and replay them after an outage.
+    Operator,
     /// Make tenants, sources, secrets, gateways and orders.
     Admin,
 }
@@ -22,6 +24,7 @@ impl Profile {
         match self {
             Profile::Ingest => "ingest",
             Profile::Worker => "worker",
+            Profile::Operator => "operator",
             Profile::Admin => "admin",
         }
     }

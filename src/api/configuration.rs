@@ -7,7 +7,8 @@ use pgrx::{PgSqlErrorCode, PgTrigger, PgTriggerError, Uuid, WhoAllocated, pg_ext
 use crate::api::access::{Profile, require_all_tenants, require_secret, require_tenant};
 use crate::domain::identifier;
 use crate::domain::json::without_place;
-use crate::domain::signature::{MIN_SECRET_BYTES, Secret};
+use crate::domain::place::Parameters;
+use crate::domain::signature::MIN_SECRET_BYTES;
 use crate::pg::caller::as_owner;
 use crate::pg::error::{exists_differently, invalid, raise, required, sentence};
 use crate::pg::invalidation;
@@ -111,7 +112,8 @@ fn add_secret(
                 "Make it with payment_idem.create_source().",
             )
         };
-        if let Err(fault) = Secret::new(owner.gateway.scheme(), secret) {
+        let scheme = owner.gateway.scheme();
+        if let Err(fault) = scheme.secret(secret) {
             invalid(
                 "secret",
                 sentence(&fault),
@@ -120,7 +122,7 @@ fn add_secret(
                 ),
             )
         }
-        signing_secrets::add(tenant, source, secret, valid_until, now)
+        signing_secrets::add(tenant, source, secret, valid_until, scheme.is_asymmetric(), now)
     })
 }
 
@@ -162,6 +164,7 @@ struct Options {
     keep_payload: bool,
     tolerance_s: Option<i32>,
     http_status: serde_json::Value,
+    parameters: Parameters,
 }
 
 impl Default for Options {
@@ -174,6 +177,7 @@ impl Default for Options {
             keep_payload: true,
             tolerance_s: None,
             http_status: serde_json::Value::Object(serde_json::Map::new()),
+            parameters: Parameters::new(),
         }
     }
 }
@@ -181,9 +185,10 @@ impl Default for Options {
 impl Options {
     const MAX_PAYLOAD_BYTES: i32 = 64 * 1024 * 1024;
     const MAX_TOLERANCE_S: i32 = 7 * 24 * 60 * 60;
+    const MAX_PARAMETER_BYTES: usize = 4096;
 
     fn read(json: &str) -> Self {
-        let hint = "Options: merchant_id, live_mode, id_signed, max_payload_bytes, keep_payload, tolerance_s, http_status.";
+        let hint = "Options: merchant_id, live_mode, id_signed, max_payload_bytes, keep_payload, tolerance_s, http_status, parameters.";
         if !json.starts_with('{') {
             invalid("options", "It is not a JSON object.", hint)
         }
@@ -202,6 +207,15 @@ impl Options {
         if options.tolerance_s.is_some_and(|s| !(1..=Self::MAX_TOLERANCE_S).contains(&s)) {
             invalid("options", format!("tolerance_s is not between 1 and {}.", Self::MAX_TOLERANCE_S), hint)
         }
+        let is_usable =
+            |text: &str| (1..=Self::MAX_PARAMETER_BYTES).contains(&text.len()) && !text.contains('\0');
+        if !options.parameters.iter().all(|(name, value)| is_usable(name) && is_usable(value)) {
+            invalid(
+                "options",
+                format!("parameters: a text is empty or longer than {} bytes.", Self::MAX_PARAMETER_BYTES),
+                hint,
+            )
+        }
         if let Err(fault) = sources::http_statuses(&options.http_status.to_string()) {
             invalid("options", format!("http_status: {fault}."), hint)
         }
@@ -218,6 +232,7 @@ impl Options {
             keep_payload: self.keep_payload,
             tolerance_s: self.tolerance_s,
             http_status: self.http_status.to_string(),
+            parameters: serde_json::to_string(&self.parameters).expect("a map of texts is JSON"),
         }
     }
 }

@@ -5,5 +5,6 @@ mod access;
 mod configuration;
 mod gateways;
 mod ingest;
+mod inspection;
 mod orders;
 mod outbox;

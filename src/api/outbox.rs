@@ -2,7 +2,7 @@
 
 use pgrx::datum::{Interval, TimestampWithTimeZone};
 use pgrx::iter::TableIterator;
-use pgrx::{Uuid, name, pg_extern};
+use pgrx::{JsonB, Uuid, name, pg_extern};
 
 use crate::api::access::{Profile, require_tenant, tenants_of};
 use crate::pg::caller::as_owner;
@@ -30,17 +30,19 @@ fn claim(
         name!(message_id, Uuid),
         name!(tenant_id, Uuid),
         name!(action, String),
-        name!(order_id, Uuid),
-        name!(seq, i64),
+        name!(order_id, Option<Uuid>),
+        name!(seq, Option<i64>),
         name!(source, String),
         name!(event_id, Option<String>),
         name!(kind, Option<String>),
-        name!(merchant_id, String),
-        name!(client_txn_id, String),
-        name!(amount_minor, i64),
-        name!(currency, String),
+        name!(merchant_id, Option<String>),
+        name!(client_txn_id, Option<String>),
+        name!(amount_minor, Option<i64>),
+        name!(currency, Option<String>),
         name!(attempts, i32),
         name!(created_at, TimestampWithTimeZone),
+        name!(gateway_order_id, Option<String>),
+        name!(payment_refs, Option<JsonB>),
     ),
 > {
     let worker = required(worker, "worker");
@@ -97,6 +99,8 @@ fn claim(
             row.currency,
             row.attempts,
             row.created_at.into(),
+            row.gateway_order_id,
+            row.payment_refs,
         )
     }))
 }

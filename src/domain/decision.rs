@@ -8,6 +8,9 @@ use crate::domain::outcome::Reason;
 /// The outbox action that an order's completion asks for.
 pub const FULFIL_ORDER: &str = "fulfil_order";
 
+/// The outbox action that an event without facts asks for.
+pub const FETCH_STATUS: &str = "fetch_status";
+
 /// Which order the event's references name.
 #[derive(Clone, Copy, Debug)]
 pub enum Located<'a> {
@@ -80,15 +83,16 @@ pub struct Move {
 }
 
 /// What an event comes to without any order; `None` where an order has to be looked for.
-pub fn decide_alone(event: &Event, source_is_live: bool) -> Option<Reason> {
+pub fn decide_alone(event: &Event, source_is_live: bool) -> Option<Decision> {
     if event.live_mode.is_some_and(|live| live != source_is_live) {
-        return Some(Reason::TestMode);
+        return Some(Decision::Record(Reason::TestMode));
     }
     match event.kind {
-        None => Some(Reason::UnmappedType),
-        Some(kind) if !concerns_payment(kind) => Some(Reason::Informational),
+        None => Some(Decision::Record(Reason::UnmappedType)),
+        Some(_) if event.is_thin => Some(Decision::Park(Reason::AwaitingDetails)),
+        Some(kind) if !concerns_payment(kind) => Some(Decision::Record(Reason::Informational)),
         Some(_) if event.order_reference.is_none() && event.gateway_order_id.is_none() => {
-            Some(Reason::Informational)
+            Some(Decision::Record(Reason::Informational))
         }
         Some(_) => None,
     }

@@ -11,9 +11,11 @@
 //! so an escaped NUL or a lone surrogate in a customer's name spoils nothing.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{Deserializer as _, IgnoredAny, Visitor};
+use serde_json::value::RawValue;
 
 /// Deepest nesting of `[` and `{` together that is read. Real events use 5 to 10 levels; other
 /// readers of the same evidence stop at 128 (`serde_json`) or overflow at several thousand.
@@ -416,12 +418,7 @@ impl<'a> Walk<'a, '_> {
         let end = rest.as_bytes().iter().position(is_end).unwrap_or(rest.len());
         let token = rest.get(..end).unwrap_or_default();
         self.at += end.max(1);
-        match token {
-            "null" => Token::Null,
-            "true" => Token::Bool(true),
-            "false" => Token::Bool(false),
-            number => Token::Number(number),
-        }
+        literal(token)
     }
 }
 
@@ -445,6 +442,77 @@ fn quote_or_backslash(bytes: &[u8]) -> usize {
     }
     let in_rest = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
     words.len() * 8 + in_rest.unwrap_or(rest.len())
+}
+
+/// The members of the object that `body` is, sorted by name; `None` where it is none. To be called
+/// after [`read`], which refuses a member given twice.
+#[must_use]
+pub(crate) fn members(body: &[u8]) -> Option<Vec<(String, Token<'_>)>> {
+    let members: BTreeMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
+    Some(members.into_iter().map(|(key, value)| (key, token_of(value.get()))).collect())
+}
+
+fn token_of(text: &str) -> Token<'_> {
+    match text.as_bytes().first() {
+        Some(b'"') => Token::String(text),
+        Some(b'{' | b'[') => Token::Container,
+        _ => literal(text),
+    }
+}
+
+/// The number, `true`, `false` or `null` that a text is.
+fn literal(text: &str) -> Token<'_> {
+    match text {
+        "null" => Token::Null,
+        "true" => Token::Bool(true),
+        "false" => Token::Bool(false),
+        number => Token::Number(number),
+    }
+}
+
+/// Where the elements of one array of a document stand: a JSON pointer with one `*` in it.
+#[derive(Debug)]
+pub(crate) struct Elements {
+    before: Vec<String>,
+    after: Vec<String>,
+}
+
+impl Elements {
+    /// Compiles a pointer such as `/events/*`.
+    ///
+    /// # Errors
+    /// A sentence for whoever wrote it.
+    pub(crate) fn compile(pointer: &str) -> Result<Self, String> {
+        let path = pointer.strip_prefix('/').ok_or(PointerFault::NoSlash.to_string())?;
+        let mut before = Vec::new();
+        let mut after = None;
+        for segment in path.split('/') {
+            match (segment, &mut after) {
+                ("*", None) => after = Some(Vec::new()),
+                ("*", Some(_)) => return Err(format!("{pointer:?} has more than one \"*\"")),
+                (name, None) => before.push(unescape(name).map_err(|why| why.to_string())?),
+                (name, Some(after)) => after.push(unescape(name).map_err(|why| why.to_string())?),
+            }
+        }
+        let after = after.ok_or_else(|| format!("{pointer:?} has no \"*\" for the elements of an array"))?;
+        Ok(Self { before, after })
+    }
+
+    /// The text of each element, as it was sent; `None` where the document has no such array.
+    /// To be called after [`read`], which refuses a member given twice.
+    pub(crate) fn of<'a>(&self, body: &'a [u8]) -> Option<Vec<&'a [u8]>> {
+        let whole: &RawValue = serde_json::from_slice(body).ok()?;
+        let array = descend(whole, &self.before)?;
+        let elements: Vec<&RawValue> = serde_json::from_str(array.get()).ok()?;
+        elements.into_iter().map(|element| Some(descend(element, &self.after)?.get().as_bytes())).collect()
+    }
+}
+
+fn descend<'a>(from: &'a RawValue, path: &[String]) -> Option<&'a RawValue> {
+    path.iter().try_fold(from, |value, name| {
+        let members: BTreeMap<String, &RawValue> = serde_json::from_str(value.get()).ok()?;
+        members.get(name).copied()
+    })
 }
 
 /// What serde_json says of a document, without the place: a `jsonb` has no lines.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 /// What an event means, whatever its gateway calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A payer has begun to pay.

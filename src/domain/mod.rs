@@ -2,12 +2,15 @@
 
 pub mod decision;
 pub mod event;
+pub mod form;
 pub mod gateway;
 pub mod identifier;
+pub mod inspection;
 pub mod json;
 pub mod kind;
 pub mod ledger;
 pub mod money;
 pub mod order;
 pub mod outcome;
+pub mod place;
 pub mod signature;

@@ -1,5 +1,6 @@
 //! Exact money: integer minor units, and no arithmetic that could round.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -21,6 +22,10 @@ pub enum MoneyFault {
     OutOfRange,
     /// Not three ASCII letters.
     NotACurrency,
+    /// An amount in major units of a currency whose decimals are not known.
+    UnknownCurrency,
+    /// Counted with more decimals than the currency has, and not a whole number without them.
+    Indivisible,
 }
 
 impl fmt::Display for MoneyFault {
@@ -34,6 +39,10 @@ impl fmt::Display for MoneyFault {
             Self::NotAnInteger => f.write_str("the amount is not a plain integer of minor units"),
             Self::OutOfRange => f.write_str("the amount does not fit a signed 64-bit integer of minor units"),
             Self::NotACurrency => f.write_str("the currency is not three ASCII letters"),
+            Self::UnknownCurrency => {
+                f.write_str("the amount is in major units, and the currency's decimals are not known")
+            }
+            Self::Indivisible => f.write_str("the amount has more decimals than its currency"),
         }
     }
 }
@@ -90,6 +99,19 @@ pub fn parse_minor_token(token: &str) -> Result<i64, MoneyFault> {
     token.parse().map_err(|_| MoneyFault::OutOfRange)
 }
 
+/// Minor units counted with `from` decimals, as minor units of a currency that has `to`.
+///
+/// # Errors
+/// [`MoneyFault::Indivisible`] where something would be lost, [`MoneyFault::OutOfRange`].
+pub fn rescale(minor: i64, from: u8, to: u8) -> Result<i64, MoneyFault> {
+    let factor = 10_i64.checked_pow(u32::from(from.abs_diff(to))).ok_or(MoneyFault::OutOfRange)?;
+    match from > to {
+        true if minor % factor != 0 => Err(MoneyFault::Indivisible),
+        true => Ok(minor / factor),
+        false => minor.checked_mul(factor).ok_or(MoneyFault::OutOfRange),
+    }
+}
+
 fn all_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -134,5 +156,23 @@ impl fmt::Display for Currency {
 impl fmt::Debug for Currency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Currency({})", self.as_str())
+    }
+}
+
+/// How many decimals each known currency has.
+#[derive(Debug, Default, Clone)]
+pub struct Exponents(BTreeMap<Currency, u8>);
+
+impl Exponents {
+    /// The decimals of `currency`; `None` where it is not known.
+    #[must_use]
+    pub fn of(&self, currency: Currency) -> Option<u8> {
+        self.0.get(&currency).copied()
+    }
+}
+
+impl FromIterator<(Currency, u8)> for Exponents {
+    fn from_iter<I: IntoIterator<Item = (Currency, u8)>>(currencies: I) -> Self {
+        Self(currencies.into_iter().collect())
     }
 }

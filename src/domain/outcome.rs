@@ -69,6 +69,8 @@ words! {
         TestMode = "test_mode",
         /// No order bears the reference, yet.
         OrderNotFound = "order_not_found",
+        /// The event carries an id only; its facts have to be asked for.
+        AwaitingDetails = "awaiting_details",
         /// The amount is not the order's.
         AmountMismatch = "amount_mismatch",
         /// The currency is not the order's, or missing.

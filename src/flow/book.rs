@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pgrx::Uuid;
 
 use crate::domain::decision::{
-    Decision, Located, Move, ReferenceState, Situation, Taken, claims_references, decide, decide_alone,
-    is_booked, is_contested, money_differs,
+    Decision, FETCH_STATUS, Located, Move, ReferenceState, Situation, Taken, claims_references, decide,
+    decide_alone, is_booked, is_contested, money_differs,
 };
 use crate::domain::event::Event;
 use crate::domain::gateway::BANK_REFERENCE_KIND;
@@ -134,7 +134,7 @@ impl<'a> Book<'a> {
             Err(unreadable) => (Decision::Raise(Reason::PayloadUnreadable), sentence(unreadable)),
             Ok(event) => {
                 let decision = match decide_alone(event, case.source.live_mode) {
-                    Some(reason) => Decision::Record(reason),
+                    Some(decision) => decision,
                     None => {
                         let situation = Situation {
                             order: located(case.found, order.as_ref()),
@@ -189,6 +189,9 @@ impl<'a> Book<'a> {
                     writes.exception_references.extend(names.iter().map(row));
                     writes.raised.extend(names.into_iter().map(|name| (order_id, kind, name)));
                 }
+            }
+            (Decision::Park(Reason::AwaitingDetails), _) => {
+                writes.queued.push(outbox::row(self.tenant, case.receipt, FETCH_STATUS, None, self.now));
             }
             _ => {}
         }
@@ -254,8 +257,7 @@ impl<'a> Book<'a> {
                 self.tenant,
                 case.receipt,
                 action,
-                Uuid::from_bytes(order.order_id),
-                order.outbox_seq,
+                Some((Uuid::from_bytes(order.order_id), order.outbox_seq)),
                 self.now,
             ));
         }

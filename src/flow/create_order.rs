@@ -153,6 +153,7 @@ fn parked(facts: &Facts<'_>) -> Vec<Parked> {
     }
     waiting.sort_by_key(|parked| parked.receipt);
     waiting.dedup_by_key(|parked| parked.receipt);
+    waiting.retain(|parked| !parked.event.is_thin);
     waiting
 }
 

@@ -5,11 +5,12 @@ use std::collections::{HashMap, HashSet};
 use pgrx::{Uuid, check_for_interrupts};
 
 use crate::domain::decision::decide_alone;
-use crate::domain::event::{self, Event, Unreadable};
+use crate::domain::event::{self, Event, Fault, Unreadable};
 use crate::domain::identifier;
 use crate::domain::order::Status;
 use crate::domain::outcome::{Outcome, Reason};
-use crate::domain::signature::{self, Delivery as Signed, Headers, Verdict};
+use crate::domain::place::Request as PlaceRequest;
+use crate::domain::signature::{self, AgeCheck, Delivery as Signed, Headers, Verdict};
 use crate::flow::locate::{Found, Orders, meet_create_order, order_changed};
 use crate::flow::settle::{Case, Origin, RivalWasFirst, Settled, settle};
 use crate::pg::error::write_prevented;
@@ -34,6 +35,8 @@ pub struct Request<'a> {
 /// One row of `ingest_result`.
 #[derive(Clone, Debug)]
 pub struct Answer {
+    /// Of which delivery, counted from 0; a delivery that bundles events has several.
+    pub delivery: usize,
     /// What became of the delivery,
     pub outcome: Outcome,
     /// and why; of a duplicate, the word that the first delivery got.
@@ -60,9 +63,10 @@ pub struct Answer {
 
 /// Takes in deliveries of one source, as if they had come one after the other. Writes nothing of a
 /// delivery before its signature holds.
-pub fn ingest(tenant: Uuid, source: &Source, requests: &[Request<'_>]) -> Vec<Answer> {
-    let call = Call { tenant, source, now: Moment::now() };
-    let opened: Vec<Opened<'_>> = requests.iter().map(|request| call.open(request)).collect();
+pub fn ingest(tenant: Uuid, source: &Source, requests: &[Request<'_>], age: AgeCheck) -> Vec<Answer> {
+    let call = Call { tenant, source, now: Moment::now(), age };
+    let deliveries = requests.iter().enumerate();
+    let opened: Vec<Opened<'_>> = deliveries.flat_map(|(at, request)| call.open(at, request)).collect();
     let envelopes: Vec<&Envelope<'_>> = opened.iter().filter_map(Opened::envelope).collect();
     let mut known = call.find(&envelopes);
     let mut turns = call.turns(&envelopes, &known);
@@ -103,6 +107,10 @@ enum Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
+    fn rejected(answer: Answer) -> Self {
+        Opened::Rejected { answer, anomaly: None }
+    }
+
     fn envelope(&self) -> Option<&Envelope<'a>> {
         match self {
             Opened::Event(envelope) => Some(envelope),
@@ -111,9 +119,13 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// An authentic delivery.
+/// An authentic event: a delivery, or an item of one.
 struct Envelope<'a> {
+    /// Of which delivery, counted from 0.
+    delivery: usize,
     request: &'a Request<'a>,
+    /// The event's own bytes.
+    bytes: &'a [u8],
     sha256: [u8; 32],
     identity: Identity,
     read: Result<Event, Unreadable>,
@@ -134,7 +146,7 @@ impl Envelope<'_> {
         Delivery {
             identity_kind: self.identity.kind,
             payload_sha256: self.sha256,
-            evidence: source.keep_payload.then_some(self.request.payload),
+            evidence: source.keep_payload.then_some(self.bytes),
         }
     }
 }
@@ -193,26 +205,75 @@ struct Call<'a> {
     tenant: Uuid,
     source: &'a Source,
     now: Moment,
+    age: AgeCheck,
 }
 
 impl Call<'_> {
-    /// Authenticates a delivery and reads its event.
-    fn open<'b>(&self, request: &'b Request<'b>) -> Opened<'b> {
+    /// Authenticates a delivery and reads its events.
+    fn open<'b>(&self, delivery: usize, request: &'b Request<'b>) -> Vec<Opened<'b>> {
         check_for_interrupts!();
-        let reject = |reason, event_id: Option<&str>, sha256| Opened::Rejected {
-            answer: self.rejected(reason, event_id, sha256),
-            anomaly: None,
+        let body = request.payload;
+        let reject = |reason, sha256| {
+            vec![Opened::rejected(self.rejected(delivery, reason, request.event_id, sha256))]
         };
-        if request.payload.len() > self.source.max_payload_bytes {
-            return reject(Reason::TooLarge, request.event_id, None);
+        if body.len() > self.source.max_payload_bytes {
+            return reject(Reason::TooLarge, None);
         }
-        let sha256 = signature::digest(request.payload);
-        if let Err(reason) = self.authenticate(request) {
-            return reject(reason, request.event_id, Some(sha256));
+        if request.event_id.is_some_and(|id| identifier::check(id).is_err()) {
+            return reject(Reason::EventIdMalformed, Some(signature::digest(body)));
+        }
+        let gateway = &self.source.gateway;
+        if gateway.signs_items() {
+            return match gateway.items(body) {
+                Some(Ok(items)) => items
+                    .into_iter()
+                    .map(|item| {
+                        check_for_interrupts!();
+                        match self.authenticate(request, item) {
+                            Ok(()) => self.read(delivery, request, item),
+                            Err(reason) => Opened::rejected(self.rejected(
+                                delivery,
+                                reason,
+                                request.event_id,
+                                Some(signature::digest(item)),
+                            )),
+                        }
+                    })
+                    .collect(),
+                _ => reject(Reason::SignatureMalformed, Some(signature::digest(body))),
+            };
+        }
+        if let Err(reason) = self.authenticate(request, body) {
+            return reject(reason, Some(signature::digest(body)));
         }
         check_for_interrupts!();
-        let read = event::read(&self.source.gateway, request.payload);
+        match gateway.items(body) {
+            None => vec![self.read(delivery, request, body)],
+            Some(Ok(items)) => items.into_iter().map(|item| self.read(delivery, request, item)).collect(),
+            Some(Err(_)) => {
+                let read = Err(Unreadable { fault: Fault::NoItems, event_id: None });
+                vec![self.envelope(delivery, request, body, read)]
+            }
+        }
+    }
+
+    /// Reads an authentic event.
+    fn read<'b>(&self, delivery: usize, request: &'b Request<'b>, bytes: &'b [u8]) -> Opened<'b> {
+        let place =
+            PlaceRequest { body: bytes, headers: request.headers, parameters: &self.source.parameters };
+        let read = event::read(&self.source.gateway, place, &self.source.exponents);
         check_for_interrupts!();
+        self.envelope(delivery, request, bytes, read)
+    }
+
+    fn envelope<'b>(
+        &self,
+        delivery: usize,
+        request: &'b Request<'b>,
+        bytes: &'b [u8],
+        read: Result<Event, Unreadable>,
+    ) -> Opened<'b> {
+        let sha256 = signature::digest(bytes);
         if let (Some(signed), Some(given)) = (signed_id(&read), request.event_id)
             && signed != given
         {
@@ -223,34 +284,31 @@ impl Call<'_> {
                 payload_sha256: sha256,
                 first: None,
             };
-            let answer = self.rejected(Reason::EventIdMismatch, Some(signed), Some(sha256));
+            let answer = self.rejected(delivery, Reason::EventIdMismatch, Some(signed), Some(sha256));
             return Opened::Rejected { answer, anomaly: Some(anomaly) };
         }
         // A body that cannot be relied on gives no identity either: it must not stand in the way of a true event.
         let signed = signed_id(&read).filter(|_| self.source.id_signed && read.is_ok());
         let identity = Identity::of(signed, &sha256);
-        Opened::Event(Envelope { request, sha256, identity, read })
+        Opened::Event(Envelope { delivery, request, bytes, sha256, identity, read })
     }
 
-    fn authenticate(&self, request: &Request<'_>) -> Result<(), Reason> {
-        if request.event_id.is_some_and(|id| identifier::check(id).is_err()) {
-            return Err(Reason::EventIdMalformed);
-        }
+    fn authenticate(&self, request: &Request<'_>, bytes: &[u8]) -> Result<(), Reason> {
         let secrets = self.source.secrets_at(self.now);
         if secrets.is_empty() {
             return Err(Reason::NoActiveSecret);
         }
-        let signed = Signed { body: request.payload, signature: request.signature, headers: request.headers };
-        match signature::verify(
-            self.source.gateway.scheme(),
-            &signed,
-            // Each is a pass over the body.
-            secrets.into_iter().inspect(|_| {
-                check_for_interrupts!();
-            }),
-            self.now.unix_s(),
-            self.source.tolerance_s,
-        ) {
+        let signed = Signed {
+            body: bytes,
+            signature: request.signature,
+            headers: request.headers,
+            parameters: &self.source.parameters,
+        };
+        // Each is a pass over the body.
+        let secrets = secrets.into_iter().inspect(|_| {
+            check_for_interrupts!();
+        });
+        match signature::verify(self.source.gateway.scheme(), &signed, secrets, self.now.unix_s(), self.age) {
             Verdict::Valid { .. } => Ok(()),
             Verdict::Mismatch => Err(Reason::SignatureMismatch),
             Verdict::Malformed(_) => Err(Reason::SignatureMalformed),
@@ -469,6 +527,7 @@ impl Call<'_> {
     ) -> Answer {
         let word = reason.as_deref().and_then(Reason::from_word);
         Answer {
+            delivery: envelope.delivery,
             outcome,
             http_status: self.source.http_statuses.get(outcome, word),
             reason,
@@ -483,8 +542,15 @@ impl Call<'_> {
         }
     }
 
-    fn rejected(&self, reason: Reason, event_id: Option<&str>, payload_sha256: Option<[u8; 32]>) -> Answer {
+    fn rejected(
+        &self,
+        delivery: usize,
+        reason: Reason,
+        event_id: Option<&str>,
+        payload_sha256: Option<[u8; 32]>,
+    ) -> Answer {
         Answer {
+            delivery,
             outcome: Outcome::Rejected,
             reason: Some(reason.as_str().to_owned()),
             http_status: self.source.http_statuses.get(Outcome::Rejected, Some(reason)),

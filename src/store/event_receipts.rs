@@ -323,11 +323,13 @@ pub fn references_to_json(references: &[Reference]) -> Option<JsonB> {
 fn read_parked(row: &crate::pg::statement::Row<'_>) -> Parked {
     let currency: Option<String> = row.get(12);
     let kind: Option<String> = row.get(7);
+    let reason: Option<String> = row.get(4);
+    let reason = reason.as_deref();
     Parked {
         receipt: row.value(1),
         source: row.value(2),
         identity: row.value(3),
-        reason: row.get(4).unwrap_or_default(), // a rival may have settled it since it was found
+        reason: reason.unwrap_or_default().to_owned(), // a rival may have settled it since it was found
         event: Event {
             event_id: row.get(5),
             event_type: row.get(6).unwrap_or_default(),
@@ -343,6 +345,7 @@ fn read_parked(row: &crate::pg::statement::Row<'_>) -> Parked {
             payer: None,
             event_time_us: None,
             live_mode: None,
+            is_thin: reason == Some(Reason::AwaitingDetails.as_str()),
         },
     }
 }

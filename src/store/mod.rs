@@ -13,6 +13,7 @@ pub mod orders;
 pub mod outbox;
 pub mod payloads;
 pub mod payment_references;
+pub mod replays;
 pub mod signing_secrets;
 pub mod sources;
 pub mod tenants;

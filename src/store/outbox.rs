@@ -1,7 +1,7 @@
 //! `payment_idem.outbox`: queued, claimed, acknowledged, given back.
 
-use pgrx::Uuid;
 use pgrx::datum::Interval;
+use pgrx::{JsonB, Uuid};
 
 use crate::pg::error::write_prevented;
 use crate::pg::moment::Moment;
@@ -37,10 +37,10 @@ statement!(
          RETURNING o.*) \
      SELECT l.lease_token, l.lease_until, payment_idem.message_id(l.tenant, r.source, r.identity, l.action), l.tenant, \
             l.action, l.order_id, l.seq, r.source, r.event_id, r.kind, o.merchant_id, o.client_txn_id, o.amount_minor, \
-            o.currency, l.attempts, l.created_at \
+            o.currency, l.attempts, l.created_at, r.gateway_order_id, r.payment_refs \
      FROM leased l \
      JOIN payment_idem.event_receipts r ON r.tenant = l.tenant AND r.receipt = l.receipt \
-     JOIN payment_idem.orders o ON o.tenant = l.tenant AND o.order_id = l.order_id \
+     LEFT JOIN payment_idem.orders o ON o.tenant = l.tenant AND o.order_id = l.order_id \
      ORDER BY l.tenant, l.receipt, l.action",
     [TEXTOID, INT4OID, INTERVALOID, TEXTARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID]
 );
@@ -62,15 +62,16 @@ statement!(
     [UUIDOID, UUIDARRAYOID, TEXTOID, INTERVALOID, TIMESTAMPTZOID]
 );
 
-/// The row of an action that an event asks for.
+/// The row of an action that an event asks for, with the order and the action's number within it
+/// where it has one.
 pub fn row(
     tenant: Uuid,
     receipt: i64,
     action: &str,
-    order_id: Uuid,
-    seq: i64,
+    order: Option<(Uuid, i64)>,
     created_at: Moment,
 ) -> RowOf<6> {
+    let (order_id, seq) = order.unzip();
     [arg(tenant), arg(receipt), arg(action), arg(order_id), arg(seq), arg(created_at)]
 }
 
@@ -93,10 +94,10 @@ pub struct Leased {
     pub tenant: Uuid,
     /// What to do,
     pub action: String,
-    /// for which order.
-    pub order_id: Uuid,
+    /// for which order; `None` where the event is too thin to name one.
+    pub order_id: Option<Uuid>,
     /// Counts the order's rows.
-    pub seq: i64,
+    pub seq: Option<i64>,
     /// The source of the event,
     pub source: String,
     /// its id
@@ -104,17 +105,21 @@ pub struct Leased {
     /// and kind.
     pub kind: Option<String>,
     /// The order's merchant
-    pub merchant_id: String,
+    pub merchant_id: Option<String>,
     /// and that merchant's reference.
-    pub client_txn_id: String,
+    pub client_txn_id: Option<String>,
     /// The order's amount in minor units of `currency`.
-    pub amount_minor: i64,
+    pub amount_minor: Option<i64>,
     /// ISO 4217 code.
-    pub currency: String,
+    pub currency: Option<String>,
     /// How often it was claimed, this time included.
     pub attempts: i32,
     /// When it was queued.
     pub created_at: Moment,
+    /// The gateway's id of the order, as the event names it.
+    pub gateway_order_id: Option<String>,
+    /// The references of the payment, as the event names them: {kind: reference}.
+    pub payment_refs: Option<JsonB>,
 }
 
 /// Leases rows that are due; `None` for actions or tenants means all.
@@ -133,17 +138,19 @@ pub fn claim(
             message_id: row.value(3),
             tenant: row.value(4),
             action: row.value(5),
-            order_id: row.value(6),
-            seq: row.value(7),
+            order_id: row.get(6),
+            seq: row.get(7),
             source: row.value(8),
             event_id: row.get(9),
             kind: row.get(10),
-            merchant_id: row.value(11),
-            client_txn_id: row.value(12),
-            amount_minor: row.value(13),
-            currency: row.value(14),
+            merchant_id: row.get(11),
+            client_txn_id: row.get(12),
+            amount_minor: row.get(13),
+            currency: row.get(14),
             attempts: row.value(15),
             created_at: row.value(16),
+            gateway_order_id: row.get(17),
+            payment_refs: row.get(18),
         })
         .collect()
 }

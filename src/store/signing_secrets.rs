@@ -8,8 +8,15 @@ use crate::pg::statement::{run, run_latest, statement};
 statement!(
     OF_SOURCE,
     "SELECT secret, valid_from, valid_until FROM payment_idem.signing_secrets \
-     WHERE tenant = $1 AND source = $2 AND kind = 'shared' ORDER BY secret_id DESC",
+     WHERE tenant = $1 AND source = $2 ORDER BY secret_id DESC",
     [UUIDOID, TEXTOID]
+);
+statement!(
+    OF_OTHER_SOURCES,
+    "SELECT k.secret FROM payment_idem.signing_secrets k \
+     JOIN payment_idem.sources s ON s.tenant = k.tenant AND s.source = k.source \
+     WHERE k.tenant = $1 AND k.source <> $2 AND s.gateway = $3 ORDER BY k.secret_id DESC LIMIT 20",
+    [UUIDOID, TEXTOID, TEXTOID]
 );
 // The source's row is locked, so that two sessions that add the same secret agree on one number.
 statement!(
@@ -26,9 +33,9 @@ statement!(
 );
 statement!(
     INSERT,
-    "INSERT INTO payment_idem.signing_secrets (tenant, source, secret, valid_until) VALUES ($1, $2, $3, $4) \
+    "INSERT INTO payment_idem.signing_secrets (tenant, source, secret, valid_until, kind) VALUES ($1, $2, $3, $4, $5) \
      RETURNING secret_id",
-    [UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]
+    [UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTOID]
 );
 statement!(
     SET_END,
@@ -54,7 +61,7 @@ pub struct StoredSecret {
     pub valid_until: Option<Moment>,
 }
 
-/// The shared secrets of a source, newest first.
+/// The secrets of a source, newest first.
 pub fn of_source(tenant: Uuid, source: &str) -> Vec<StoredSecret> {
     run_latest!(OF_SOURCE, tenant, source)
         .iter()
@@ -62,8 +69,21 @@ pub fn of_source(tenant: Uuid, source: &str) -> Vec<StoredSecret> {
         .collect()
 }
 
+/// The newest secrets of the tenant's other sources of the same gateway.
+pub fn of_other_sources(tenant: Uuid, source: &str, gateway: &str) -> Vec<String> {
+    run_latest!(OF_OTHER_SOURCES, tenant, source, gateway).iter().map(|row| row.value(1)).collect()
+}
+
 /// Adds a secret, or finds the active one with the same text and sets its end; returns its number.
-pub fn add(tenant: Uuid, source: &str, secret: &str, valid_until: Option<Moment>, now: Moment) -> i64 {
+pub fn add(
+    tenant: Uuid,
+    source: &str,
+    secret: &str,
+    valid_until: Option<Moment>,
+    is_public: bool,
+    now: Moment,
+) -> i64 {
+    let kind = if is_public { "public_key" } else { "shared" };
     run!(LOCK_SOURCE, tenant, source);
     let active: Option<i64> = run!(FIND_ACTIVE, tenant, source, secret, now).first().map(|row| row.value(1));
     match active {
@@ -71,9 +91,10 @@ pub fn add(tenant: Uuid, source: &str, secret: &str, valid_until: Option<Moment>
             run!(SET_END, secret_id, valid_until);
             secret_id
         }
-        None => {
-            run!(INSERT, tenant, source, secret, valid_until).first().expect("RETURNING gives a row").value(1)
-        }
+        None => run!(INSERT, tenant, source, secret, valid_until, kind)
+            .first()
+            .expect("RETURNING gives a row")
+            .value(1),
     }
 }
 

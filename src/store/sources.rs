@@ -8,15 +8,17 @@ use std::rc::Rc;
 use pgrx::{PgSqlErrorCode, Uuid};
 
 use crate::domain::gateway::Gateway;
+use crate::domain::money::Exponents;
 use crate::domain::order::Rules;
 use crate::domain::outcome::HttpStatuses;
-use crate::domain::signature::Secret;
+use crate::domain::place::Parameters;
+use crate::domain::signature::{AgeCheck, Secret};
 use crate::pg::caller::Caller;
 use crate::pg::error::raise;
 use crate::pg::invalidation;
 use crate::pg::moment::Moment;
 use crate::pg::statement::{arg, run_latest, statement};
-use crate::store::{signing_secrets, transition_rules};
+use crate::store::{currencies, signing_secrets, transition_rules};
 
 /// A source, ready for use: its definition compiled, its secrets keyed.
 pub struct Source {
@@ -38,6 +40,10 @@ pub struct Source {
     pub keep_payload: bool,
     /// Overrides the definition's tolerance, in seconds.
     pub tolerance_s: Option<u32>,
+    /// What the gateway signs or names beside the request, such as the URL of the endpoint.
+    pub parameters: Parameters,
+    /// The decimals of the accepted currencies.
+    pub exponents: Exponents,
     /// What to answer the gateway.
     pub http_statuses: HttpStatuses,
     /// The tenant's allowed moves.
@@ -48,6 +54,11 @@ pub struct Source {
 }
 
 impl Source {
+    /// Which ages of a signed timestamp pass.
+    pub fn age_check(&self) -> AgeCheck {
+        self.tolerance_s.map_or(AgeCheck::Definition, AgeCheck::Seconds)
+    }
+
     /// The secrets that are valid at a moment.
     pub fn secrets_at(&self, moment: Moment) -> Vec<&Secret> {
         self.secrets
@@ -62,7 +73,8 @@ statement!(
     FIND,
     "SELECT s.gateway, g.definition::text, s.merchant_id, s.live_mode, s.id_signed, s.max_payload_bytes, \
             s.keep_payload, s.tolerance_s, s.http_status::text, \
-            CASE t.bank_reference_scope WHEN 'database' THEN '00000000-0000-0000-0000-000000000000' ELSE t.tenant END \
+            CASE t.bank_reference_scope WHEN 'database' THEN '00000000-0000-0000-0000-000000000000' ELSE t.tenant END, \
+            s.parameters::text \
      FROM payment_idem.sources s \
      JOIN payment_idem.tenants t USING (tenant) JOIN payment_idem.gateways g USING (gateway) \
      WHERE s.tenant = $1 AND s.source = $2",
@@ -77,10 +89,10 @@ statement!(
 statement!(
     CREATE,
     "INSERT INTO payment_idem.sources (tenant, source, gateway, merchant_id, live_mode, id_signed, max_payload_bytes, \
-                                       keep_payload, tolerance_s, http_status) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::jsonb) \
+                                       keep_payload, tolerance_s, http_status, parameters) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::jsonb, $11::jsonb) \
      ON CONFLICT (tenant, source) DO NOTHING RETURNING 1",
-    [UUIDOID, TEXTOID, TEXTOID, TEXTOID, BOOLOID, BOOLOID, INT4OID, BOOLOID, INT4OID, TEXTOID]
+    [UUIDOID, TEXTOID, TEXTOID, TEXTOID, BOOLOID, BOOLOID, INT4OID, BOOLOID, INT4OID, TEXTOID, TEXTOID]
 );
 // A statement of its own: a rival that the one above waited for is seen only by a new one.
 statement!(
@@ -88,8 +100,9 @@ statement!(
     "SELECT 1 FROM payment_idem.sources s \
      WHERE s.tenant = $1 AND s.source = $2 AND s.gateway = $3 \
        AND (s.merchant_id, s.id_signed, s.tolerance_s) IS NOT DISTINCT FROM ($4, $6, $9) \
-       AND (s.live_mode, s.max_payload_bytes, s.keep_payload, s.http_status) = ($5, $7, $8, $10::jsonb)",
-    [UUIDOID, TEXTOID, TEXTOID, TEXTOID, BOOLOID, BOOLOID, INT4OID, BOOLOID, INT4OID, TEXTOID]
+       AND (s.live_mode, s.max_payload_bytes, s.keep_payload, s.http_status, s.parameters) \
+           = ($5, $7, $8, $10::jsonb, $11::jsonb)",
+    [UUIDOID, TEXTOID, TEXTOID, TEXTOID, BOOLOID, BOOLOID, INT4OID, BOOLOID, INT4OID, TEXTOID, TEXTOID]
 );
 
 /// The facts of a source to be made.
@@ -110,6 +123,8 @@ pub struct NewSource<'a> {
     pub tolerance_s: Option<i32>,
     /// HTTP status overrides, as JSON text.
     pub http_status: String,
+    /// Parameters, as JSON text.
+    pub parameters: String,
 }
 
 /// Makes the source, or finds it as it is to be; `false` where it exists with other facts.
@@ -125,6 +140,7 @@ pub fn create(tenant: Uuid, source: &str, facts: &NewSource<'_>) -> bool {
         arg(facts.keep_payload),
         arg(facts.tolerance_s),
         arg(facts.http_status.as_str()),
+        arg(facts.parameters.as_str()),
     ];
     let made = CREATE.with(|statement| statement.run(&arguments));
     !made.is_empty() || !IS_SAME.with(|statement| statement.run_latest(&arguments)).is_empty()
@@ -198,11 +214,12 @@ pub fn load(tenant: Uuid, source: &str) -> Option<Source> {
     let secrets = signing_secrets::of_source(tenant, source)
         .into_iter()
         .filter_map(|stored| {
-            let secret = Secret::new(gateway.scheme(), &stored.text).ok()?;
+            let secret = gateway.scheme().secret(&stored.text).ok()?;
             Some((secret, stored.valid_from, stored.valid_until))
         })
         .collect();
     let http_status: String = row.value(9);
+    let parameters: String = row.value(11);
     Some(Source {
         name: source.to_owned(),
         merchant_id: row.get(3),
@@ -211,6 +228,8 @@ pub fn load(tenant: Uuid, source: &str) -> Option<Source> {
         max_payload_bytes: usize::try_from(row.value::<i32>(6)).expect("a positive length"),
         keep_payload: row.value(7),
         tolerance_s: row.get::<i32>(8).map(i32::unsigned_abs),
+        parameters: serde_json::from_str(&parameters).unwrap_or_default(),
+        exponents: currencies::all(),
         http_statuses: http_statuses(&http_status).unwrap_or_default(),
         rules: transition_rules::of_tenant(tenant),
         bank_scope: row.value(10),

@@ -3,8 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use base64ct::{Base64, Encoding as _};
 use hmac::{Hmac, KeyInit, Mac};
+use payment_idem::domain::event::{self, Event, Unreadable};
 use payment_idem::domain::gateway::Gateway;
+use payment_idem::domain::money::Exponents;
+use payment_idem::domain::place::{Parameters, Request};
 use serde_json::Value;
 use sha2::Sha256;
 
@@ -26,35 +30,33 @@ pub fn vectors(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The cases kept in this repository.
-pub const STRIPE_VECTORS: &str = include_str!("../vectors/stripe.jsonl");
+/// A file of `tests/vectors`.
+pub fn vector_file(name: &str) -> Vec<u8> {
+    std::fs::read(format!("{}/tests/vectors/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
 
 /// The body of the stored case whose id is `id`.
 pub fn stripe_body(id: &str) -> Vec<u8> {
-    let cases = vectors(STRIPE_VECTORS);
+    let cases = vectors(&String::from_utf8(vector_file("signatures.jsonl")).unwrap());
     let case = cases.iter().find(|case| case["id"] == id).unwrap();
     base64(case["body_base64"].as_str().unwrap())
 }
 
-/// Decodes the standard alphabet (RFC 4648), for test data that is known to be well-formed.
+/// Decodes the standard alphabet (RFC 4648).
 pub fn base64(text: &str) -> Vec<u8> {
-    let digits = text.bytes().filter(|byte| *byte != b'=').map(|byte| match byte {
-        b'A'..=b'Z' => byte - b'A',
-        b'a'..=b'z' => byte - b'a' + 26,
-        b'0'..=b'9' => byte - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        _ => panic!("not base64"),
-    });
-    let digits: Vec<u8> = digits.collect();
-    digits
-        .chunks(4)
-        .flat_map(|chunk| {
-            let bits = chunk.iter().fold(0_u32, |sum, digit| sum << 6 | u32::from(*digit));
-            let bits = bits << (6 * (4 - chunk.len()));
-            bits.to_be_bytes()[1..chunk.len()].to_vec()
-        })
-        .collect()
+    Base64::decode_vec(text).unwrap()
+}
+
+/// The decimals of the currencies in the tests' data (ISO 4217).
+pub fn exponents() -> Exponents {
+    let two = ["USD", "EUR", "GBP", "INR", "CAD", "NGN", "IDR", "BRL"].map(|code| (code, 2));
+    let others = [("JPY", 0), ("KRW", 0), ("UGX", 0), ("ISK", 0), ("KWD", 3), ("BHD", 3)];
+    two.into_iter().chain(others).map(|(code, exponent)| (code.parse().unwrap(), exponent)).collect()
+}
+
+/// Reads a body that came without headers.
+pub fn read_body(gateway: &Gateway, body: &[u8]) -> Result<Event, Unreadable> {
+    event::read(gateway, Request { body, headers: None, parameters: &Parameters::new() }, &exponents())
 }
 
 /// Asserts that `work` on 16 times the input takes nearer to 16 than to 256 times as long.
