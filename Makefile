@@ -5,9 +5,9 @@ SHELL := bash
 SCALE ?= short
 export SCALE KEEP PG_CONFIG
 
-STEPS := lint domain-test pgrx-test regress isolation concurrency model fuzz clients docs-test
+STEPS := lint domain-test fuzz-domain pgrx-test regress isolation gateways concurrency model fuzz clients docs-test
 # These run against the installed extension on the cluster `test`.
-ON_CLUSTER := regress isolation concurrency model fuzz clients docs-test
+ON_CLUSTER := regress isolation gateways concurrency model fuzz clients docs-test
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build install demo test soak bench fmt clean $(STEPS)
@@ -48,9 +48,11 @@ fmt: ## format the Rust code
 
 lint: ## formatting, clippy, shellcheck, the rules of the tree
 domain-test: ## the rules alone, without PostgreSQL
+fuzz-domain: ## coverage-guided fuzzing of definitions, signatures and readers
 pgrx-test: ## cargo pgrx test: inside a server (leaves a test build installed)
 regress: ## pg_regress: the SQL surface
 isolation: ## pg_isolation_regress: chosen interleavings
+gateways: ## known answers of thirty gateways, and the vendors' own libraries
 concurrency: ## many sessions at once, crashes, retries
 model: ## random concurrent histories against a reference model
 fuzz: ## random, mutated and grammar-made deliveries through SQL

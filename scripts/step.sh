@@ -51,6 +51,10 @@ case $1 in
     database concurrency
     run_tests -m pytest -q -p no:cacheprovider --rootdir=tests --durations=5 tests/concurrency
     ;;
+  gateways)
+    database gateways
+    run_tests -m pytest -q -s -p no:cacheprovider --rootdir=tests tests/gateways
+    ;;
   model)
     database model
     CARGO_TARGET_DIR=$BUILD/cargo cargo run --release --locked --quiet --manifest-path tests/model/Cargo.toml

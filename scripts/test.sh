@@ -4,7 +4,7 @@
 # shellcheck source=scripts/env.sh
 . "$(dirname "$0")/env.sh"
 
-all=(lint domain pgrx install regress isolation concurrency model fuzz clients docs)
+all=(lint domain fuzz-domain pgrx install regress isolation gateways concurrency model fuzz clients docs)
 [ $# -gt 0 ] || set -- "${all[@]}"
 [ "$SCALE" = full ] && limit=4h || limit=25m # a step that hangs must not eat the whole run
 

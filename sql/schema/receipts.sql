@@ -48,7 +48,7 @@ COMMENT ON TABLE payment_idem.event_receipts IS
 COMMENT ON COLUMN payment_idem.event_receipts.tenant IS 'The tenant.';
 COMMENT ON COLUMN payment_idem.event_receipts.source IS 'The source; event ids are unique per source.';
 COMMENT ON COLUMN payment_idem.event_receipts.identity IS
-    'What makes the event the same event: the signed event id, or sha256:<hex> of the body where no id is signed or readable.';
+    'What makes the event the same event: the signed event id, or sha256:<hex> of the body where no id is signed or readable (and /type, where the type stands outside the body).';
 COMMENT ON COLUMN payment_idem.event_receipts.receipt IS 'The event''s number.';
 COMMENT ON COLUMN payment_idem.event_receipts.identity_kind IS 'event_id or digest.';
 COMMENT ON COLUMN payment_idem.event_receipts.event_id IS 'The gateway''s event id, where known.';

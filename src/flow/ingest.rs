@@ -169,12 +169,18 @@ const DIGEST_PREFIX: &str = "sha256:";
 
 impl Identity {
     /// The signed id or, where none is signed or readable, the digest: an id that anybody could
-    /// have written must not stand in the way of the true event.
-    fn of(signed_id: Option<&str>, sha256: &[u8; 32]) -> Self {
-        match signed_id.filter(|id| !id.starts_with(DIGEST_PREFIX)) {
-            Some(id) => Identity { kind: "event_id", text: id.to_owned() },
-            None => Identity { kind: "digest", text: format!("{DIGEST_PREFIX}{}", hex::encode(sha256)) },
+    /// have written must not stand in the way of the true event. With the digest goes a type that
+    /// stands outside the body: a gateway may send the same bytes as several events.
+    fn of(signed_id: Option<&str>, sha256: &[u8; 32], outer_type: Option<&str>) -> Self {
+        if let Some(id) = signed_id.filter(|id| !id.starts_with(DIGEST_PREFIX)) {
+            return Identity { kind: "event_id", text: id.to_owned() };
         }
+        let mut text = format!("{DIGEST_PREFIX}{}", hex::encode(sha256));
+        if let Some(outer_type) = outer_type {
+            text.push('/');
+            text.push_str(outer_type);
+        }
+        Identity { kind: "digest", text }
     }
 }
 
@@ -289,7 +295,11 @@ impl Call<'_> {
         }
         // A body that cannot be relied on gives no identity either: it must not stand in the way of a true event.
         let signed = signed_id(&read).filter(|_| self.source.id_signed && read.is_ok());
-        let identity = Identity::of(signed, &sha256);
+        let outer_type = match &read {
+            Ok(event) if !self.source.gateway.type_is_in_body() => Some(event.event_type.as_str()),
+            _ => None,
+        };
+        let identity = Identity::of(signed, &sha256, outer_type);
         Opened::Event(Envelope { delivery, request, bytes, sha256, identity, read })
     }
 
@@ -503,7 +513,8 @@ impl Call<'_> {
         number: i64,
         own_numbers: &[i64],
     ) -> Option<Anomaly<'b>> {
-        let event_id = envelope.event_id().filter(|_| !self.source.id_signed)?;
+        let tells = !self.source.id_signed && self.source.gateway.id_identifies();
+        let event_id = envelope.event_id().filter(|_| tells)?;
         // Those of this call that come later have their own turn.
         let except = own_numbers.iter().copied().filter(|own| *own >= number).collect();
         let (receipt, digest) =

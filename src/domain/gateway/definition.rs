@@ -436,6 +436,9 @@ pub(super) struct Event {
     /// Absent where nothing identifies an event but its bytes.
     #[serde(default)]
     pub(super) id: Vec<Source>,
+    /// Whether the id is the event's own; `false` where several events share it, such as a payment's.
+    #[serde(default = "yes")]
+    pub(super) id_identifies: bool,
     #[serde(rename = "type")]
     pub(super) event_type: Vec<Source>,
     #[serde(default)]
@@ -458,6 +461,10 @@ pub(super) struct Event {
     pub(super) references: Vec<Reference>,
     #[serde(default)]
     pub(super) kinds: Vec<KindRule>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A JSON document inside a text of the body.

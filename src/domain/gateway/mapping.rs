@@ -16,6 +16,7 @@ pub(in crate::domain) struct Mapping {
     pub(in crate::domain) needs: Needs,
     pub(in crate::domain) document: Option<Document>,
     pub(in crate::domain) id: Sources,
+    pub(in crate::domain) id_identifies: bool,
     pub(in crate::domain) event_type: Sources,
     pub(in crate::domain) order_reference: Sources,
     pub(in crate::domain) gateway_order_id: Sources,
@@ -161,6 +162,7 @@ impl Mapping {
         let mapping = Self {
             document: event.document.map(document).transpose()?,
             id: compiler.sources(event.id)?,
+            id_identifies: event.id_identifies,
             event_type: compiler.sources(event.event_type)?,
             order_reference: compiler.sources(event.order_reference)?,
             gateway_order_id: compiler.sources(event.gateway_order_id)?,

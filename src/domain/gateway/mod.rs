@@ -73,7 +73,7 @@ impl Gateway {
         let unsigned = |places: &[String]| places.iter().any(|place| !coverage.of(place));
         let loose: Vec<&str> =
             facts.iter().filter(|(_, places)| unsigned(places)).map(|(name, _)| *name).collect();
-        let id_is_signed = !mapping.id.is_empty() && !loose.contains(&"id");
+        let id_is_signed = mapping.id_identifies && !mapping.id.is_empty() && !loose.contains(&"id");
         Ok(Self {
             description: definition.description,
             items,
@@ -104,11 +104,24 @@ impl Gateway {
         &self.remarks
     }
 
-    /// Whether the event id is signed. Where it is not, it is a mere claim of whoever delivers, and
-    /// the digest of the body identifies the event.
+    /// Whether the event id is signed and the event's own. Where it is not, the digest of the body
+    /// identifies the event.
     #[must_use]
     pub fn id_is_signed(&self) -> bool {
         self.id_is_signed
+    }
+
+    /// Whether an id is one event's own; where several events share it, a second one is no news.
+    #[must_use]
+    pub fn id_identifies(&self) -> bool {
+        self.mapping.id_identifies
+    }
+
+    /// Whether the event's type stands in its body. Where it does not, the same bytes may be several
+    /// events.
+    #[must_use]
+    pub fn type_is_in_body(&self) -> bool {
+        self.mapping.event_type.iter().any(mapping::Source::is_in_body)
     }
 
     /// How its deliveries are authenticated.

@@ -149,8 +149,8 @@ INSERT INTO wrong (call) VALUES
     ($$add_secret(t.id('contract'), 'default', repeat(' ', 20))$$),
     ($$add_secret(t.id('contract'), 'default', E'\t\n\t\n\t\n\t\n')$$),
     ($$add_secret(t.id('contract'), 'default', 'x')$$),
-    ($$add_secret(t.id('contract'), 'default', '1234567')$$),
-    ($$add_secret(t.id('contract'), 'default', 'äää')$$),
+    ($$add_secret(t.id('contract'), 'default', '12345')$$),
+    ($$add_secret(t.id('contract'), 'default', 'ää')$$),
     ($$add_secret(t.id('nobody'), 'default', 'long enough')$$),
     ($$add_secret(t.id('contract'), 'nowhere', 'long enough')$$),
     ($$add_secret(t.id('contract'), 'default', 'long enough', now() - interval '1 second')$$),
@@ -241,7 +241,7 @@ SELECT call, t.err('SELECT payment_idem.' || call) FROM wrong
 WHERE t.err('SELECT payment_idem.' || call) !~ '^(22004|22023|42501|42704|42710)\|[^|]+\|[^|]+\|[^|]+$' ORDER BY n;
 -- No error repeats a secret.
 SELECT count(*) AS errors_with_a_secret FROM wrong
-WHERE call ~ '^add_secret' AND t.err('SELECT payment_idem.' || call) ~ 'long enough|1234567|äää';
+WHERE call ~ '^add_secret' AND t.err('SELECT payment_idem.' || call) ~ 'long enough|12345|ää';
 -- Nothing of that was written.
 SELECT count(*) AS orders FROM payment_idem.orders WHERE tenant = :t1 AND client_txn_id LIKE '%X%' AND length(client_txn_id) < 9;
 SELECT count(*) AS sources FROM payment_idem.sources WHERE tenant = :t1 AND source NOT IN ('default', 'shop');

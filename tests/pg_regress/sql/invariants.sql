@@ -269,6 +269,8 @@ SELECT fault, pg_temp.seen(statement) AS seen FROM (VALUES
      $$UPDATE event_receipts SET order_reference = 'O5', merchant_id = 'm2' WHERE receipt = pg_temp.r('early')$$),
     ('a parked event has its order by the gateway''s id',
      $$UPDATE event_receipts SET gateway_order_id = 'G3' WHERE receipt = pg_temp.r('early')$$),
+    ('nobody fetches the facts of a thin event',
+     $$UPDATE event_receipts SET reason = 'awaiting_details' WHERE receipt = pg_temp.r('early')$$),
     ('a parked event holds a reference',
      $$INSERT INTO payment_references
        VALUES (pg_temp.tenant(), 'generic', 'payment', 'pi_6', pg_temp.tenant(), pg_temp.o('O5'), pg_temp.r('early'), 'held')$$)

@@ -76,7 +76,7 @@ SELECT tablename, change, pg_temp.copy(tablename, change) FROM (VALUES
 SELECT statement, t.breaks(statement) FROM (VALUES
     ('INSERT INTO payment_idem.anomalies (tenant, source, kind, identity, payload_sha256, noticed_at) '
      'SELECT tenant, source, kind, identity, payload_sha256, now() FROM payment_idem.anomalies WHERE tenant = t.id(''keys'')'),
-    ('INSERT INTO payment_idem.signing_secrets (tenant, source, secret) VALUES (t.id(''keys''), ''default'', ''1234567'')'),
+    ('INSERT INTO payment_idem.signing_secrets (tenant, source, secret) VALUES (t.id(''keys''), ''default'', ''12345'')'),
     ('INSERT INTO payment_idem.signing_secrets (tenant, source, secret) VALUES (t.id(''keys''), ''default'', ''          '')'),
     ('INSERT INTO payment_idem.signing_secrets (tenant, source, secret) VALUES (t.id(''keys''), ''nowhere'', ''12345678'')'),
     ('INSERT INTO payment_idem.role_grants (role_name, profile) VALUES (''postgres'', ''odd'')'),
