@@ -59,7 +59,7 @@ fuzz: ## random, mutated and grammar-made deliveries through SQL
 clients: ## the same calls from Python, Node, Java, Go and Rust
 docs-test: ## the SQL in the documentation
 
-lint domain-test pgrx-test: setup
+lint domain-test fuzz-domain pgrx-test: setup
 	@scripts/test.sh $(@:-test=)
 
 $(ON_CLUSTER): setup
