@@ -44,7 +44,7 @@ bench: ## measure it beside hand-written peers (docs/PERFORMANCE.md)
 	@scripts/bench.sh
 
 fmt: ## format the Rust code
-	@. scripts/env.sh && use_rust && for crate in . tests/clients/rust benches; do cargo fmt --manifest-path $$crate/Cargo.toml; done
+	@. scripts/env.sh && use_rust && for crate in . tests/clients/rust tests/model fuzz fuzz/domain benches; do cargo fmt --manifest-path $$crate/Cargo.toml; done
 
 lint: ## formatting, clippy, shellcheck, the rules of the tree
 domain-test: ## the rules alone, without PostgreSQL

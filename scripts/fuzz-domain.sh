@@ -26,6 +26,7 @@ RUSTFLAGS="${flags[*]}" cargo build --release --locked --quiet --target "$host" 
 fuzz() { # fuzz TARGET: one run; what the engine says goes to a log, and to us only when it stops early
   local target=$1 program=$CARGO_TARGET_DIR/$host/release/$1 corpus=$BUILD/corpus/$1 found=$BUILD/crashes/$1 log runs
   log=$BUILD/log/fuzz-domain-$target.log
+  rm -rf "${BUILD:?}/seeds/$target"
   mkdir -p "$corpus" "$found" "$BUILD/log"
   SEEDS_TO=$BUILD/seeds/$target "$program" >"$log" 2>&1 || { cat "$log"; return 1; }
   if "$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -dict=fuzz/domain/json.dict \

@@ -7,7 +7,7 @@ use_postgres
 use_rust
 
 check 'formatting' cargo fmt --check
-for crate in tests/clients/rust tests/model fuzz benches; do
+for crate in tests/clients/rust tests/model fuzz fuzz/domain benches; do
   check "formatting, $crate" cargo fmt --check --manifest-path "$crate/Cargo.toml"
 done
 check 'clippy, domain alone' cargo clippy --locked --all-targets --no-default-features -- -D warnings

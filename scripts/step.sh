@@ -63,6 +63,10 @@ case $1 in
     database fuzz
     CARGO_TARGET_DIR=$BUILD/cargo cargo run --release --locked --quiet --manifest-path fuzz/Cargo.toml
     ;;
+  fuzz-domain)
+    case $SCALE in full) seconds=600 ;; *) seconds=60 ;; esac # for each target
+    scripts/fuzz-domain.sh "$seconds"
+    ;;
   clients)
     database clients
     run_tests tests/clients/run.py

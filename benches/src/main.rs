@@ -13,6 +13,7 @@ mod plans;
 mod profile;
 mod report;
 mod server;
+mod verify;
 
 use std::env;
 use std::time::Instant;
@@ -60,6 +61,7 @@ fn main() {
     let server = Server::from_environment();
     match &arguments[..] {
         [mode, peer] if mode == "profile" => profile::run(&server, peer),
+        [mode] if mode == "verify" => verify::run(),
         [name] => report(&server, &size(name), name),
         _ => panic!("payment_idem_bench short|full|quick or profile PEER"),
     }
@@ -81,6 +83,9 @@ fn report(server: &Server, size: &Size, name: &str) {
         progress(&format!("{clients} client(s), synchronous_commit {synchronous}"));
         compare::run(server, &mut database, clients, synchronous, size.compare);
     }
+    progress("signatures");
+    heading("Signatures");
+    verify::run();
     progress("duplicates");
     compare::prove_duplicates(server, &mut database, size.duplicates);
     if let Some(growth) = &size.growth {

@@ -87,12 +87,27 @@ AS 'MODULE_PATHNAME', 'replay_wrapper';
 COMMENT ON FUNCTION payment_idem.replay(uuid, text, bytea, text, text, text, jsonb) IS
     'Takes in a delivery that was kept elsewhere during an outage: as ingest, but its signed timestamp may have any age. For operators; each call leaves a row in replays.';
 
+CREATE FUNCTION payment_idem.replay(tenant uuid, event_id text, payload text, sig text, why text,
+                                    source text DEFAULT 'default', headers jsonb DEFAULT NULL)
+RETURNS SETOF payment_idem.ingest_result
+LANGUAGE c ROWS 1 SET search_path = pg_catalog, payment_idem, pg_temp
+AS 'MODULE_PATHNAME', 'replay_wrapper';
+COMMENT ON FUNCTION payment_idem.replay(uuid, text, text, text, text, text, jsonb) IS
+    'The same over the UTF-8 bytes of a text.';
+
 CREATE FUNCTION payment_idem.inspect(tenant uuid, source text, payload bytea, sig text, headers jsonb DEFAULT NULL,
                                      at timestamptz DEFAULT pg_catalog.clock_timestamp())
 RETURNS jsonb LANGUAGE c SET search_path = pg_catalog, payment_idem, pg_temp
 AS 'MODULE_PATHNAME', 'inspect_wrapper';
 COMMENT ON FUNCTION payment_idem.inspect(uuid, text, bytea, text, jsonb, timestamptz) IS
     'What the verifier and the reader see of a delivery, judged by a moment, and which usual mistake would explain a wrong signature. Writes nothing; shows no secret and no right signature. For operators.';
+
+CREATE FUNCTION payment_idem.inspect(tenant uuid, source text, payload text, sig text, headers jsonb DEFAULT NULL,
+                                     at timestamptz DEFAULT pg_catalog.clock_timestamp())
+RETURNS jsonb LANGUAGE c SET search_path = pg_catalog, payment_idem, pg_temp
+AS 'MODULE_PATHNAME', 'inspect_wrapper';
+COMMENT ON FUNCTION payment_idem.inspect(uuid, text, text, text, jsonb, timestamptz) IS
+    'The same over the UTF-8 bytes of a text.';
 
 CREATE FUNCTION payment_idem.claim(worker text, max_rows integer DEFAULT 10, lease interval DEFAULT '60 seconds',
                                    actions text[] DEFAULT NULL, tenant uuid DEFAULT NULL)

@@ -8,7 +8,7 @@ use crate::api::ingest::{no_source, request_headers};
 use crate::domain::inspection::{Candidate, OTHER_SOURCE, RETIRED_SECRET, inspect as inspect_delivery};
 use crate::domain::signature::Delivery;
 use crate::pg::caller::as_owner;
-use crate::pg::error::required;
+use crate::pg::error::{invalid, required};
 use crate::pg::jsonb::JsonText;
 use crate::pg::moment::Moment;
 use crate::store::{signing_secrets, sources};
@@ -30,6 +30,13 @@ fn inspect(
     as_owner(|caller| {
         require_tenant(caller, Profile::Operator, tenant);
         let source = sources::load(tenant, name).unwrap_or_else(|| no_source(name));
+        if payload.len() > source.max_payload_bytes {
+            invalid(
+                "payload",
+                format!("It is longer than the source accepts, which is {} bytes.", source.max_payload_bytes),
+                "ingest answers such a body with too_large.",
+            )
+        }
         let own = signing_secrets::of_source(tenant, name);
         let others = signing_secrets::of_other_sources(tenant, name, &source.gateway_name);
         // A secret may have been entered here after the gateway began to sign with it: only its end counts.

@@ -195,7 +195,8 @@ impl Inspection<'_> {
         if let (Ok(Json::Object(saw)), Json::Object(report)) = (saw, &mut report) {
             report.extend(saw);
         }
-        if verdict == Some(Verdict::Mismatch) || verdict.is_none() {
+        let is_small = delivery.body.len() <= MAX_TRIED_BYTES;
+        if is_small && (verdict == Some(Verdict::Mismatch) || verdict.is_none()) {
             let mistakes: Vec<Json> = self
                 .mistakes(delivery, &secrets)
                 .into_iter()
@@ -250,7 +251,10 @@ impl Inspection<'_> {
     }
 }
 
-/// Each costs a pass over the body.
+/// Longest body, in bytes, with which mistakes are tried; each costs a pass over it.
+const MAX_TRIED_BYTES: usize = 1024 * 1024;
+
+/// Most headers whose value is tried as the signature.
 const MAX_HEADERS_TRIED: usize = 64;
 
 /// The body as it may have been before something changed it on its way.

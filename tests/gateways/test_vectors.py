@@ -51,7 +51,7 @@ def test_known_answers(db, sources, renamed):
     table, wrong = defaultdict(Counter), []
     for case in CASES:
         source, body = delivery(sources, case, renamed[case["scheme"]])
-        sql = "SELECT payment_idem.inspect($1, $2, $3, NULL, $4::jsonb, to_timestamp($5)) AS report"
+        sql = "SELECT payment_idem.inspect($1, $2, $3::bytea, NULL, $4::jsonb, to_timestamp($5)) AS report"
         row = db.execute(sql, [sources.tenant, source, body, headers(case), case["now_unix"]]).fetchone()
         verdicts = {"inspect": row["report"]["verdict"]}
         if not definition(case["scheme"])["verify"].get("timestamp", {}).get("tolerance_s"):
@@ -81,7 +81,7 @@ def test_payloads(db, sources, renamed, file):
     case = EXPECTED_FIELDS[file]
     source = sources.source(renamed[case["scheme"]], [])
     body = (VECTORS / "payloads" / file).read_bytes()
-    sql = "SELECT payment_idem.inspect($1, $2, $3, NULL, $4::jsonb) AS report"
+    sql = "SELECT payment_idem.inspect($1, $2, $3::bytea, NULL, $4::jsonb) AS report"
     fields = db.execute(sql, [sources.tenant, source, body, json.dumps(case["headers"])]).fetchone()["report"]["fields"]
     expected, time = case["expected"], fields["event_time_unix_us"]
     assert {

@@ -7,9 +7,7 @@ use payment_idem::domain::gateway::Gateway;
 use payment_idem::domain::inspection::{Candidate, OTHER_SOURCE, inspect};
 use payment_idem::domain::place::{Parameters, Request};
 use payment_idem::domain::signature::{AgeCheck, Delivery, Headers, Secret, Verdict, verify};
-use payment_idem_fuzz_domain::input::{
-    ANY_AGE, ARGUMENT, FIVE_MINUTES, Input, NOW, OTHER_SECRET, SIGN, WRITTEN,
-};
+use payment_idem_fuzz_domain::input::{ANY_AGE, ARGUMENT, FIVE_MINUTES, Input, NOW, OTHER_SECRET, WRITTEN};
 use payment_idem_fuzz_domain::sign::{Signed, sign};
 use payment_idem_fuzz_domain::{
     check_event, exponents, index_of, payloads, shipped, signature_cases, write_seeds,
@@ -41,16 +39,13 @@ fn run(data: &[u8]) -> Corpus {
         (&written.0, written.1.as_ref())
     };
     let _ = (gateway.description(), gateway.remarks());
-    match definition.filter(|_| input.choices & SIGN != 0).and_then(|definition| signed(definition, &input)) {
-        None => {
-            deliver(gateway, &input, &input.secret, None);
-        }
-        Some(by) => {
-            let input = along(input.clone(), &by);
-            let verdict = deliver(gateway, &input, &by.secret, Some(&by.signature));
-            if input.choices & WRITTEN == 0 {
-                assert!(matches!(verdict, Verdict::Valid { .. }), "signed, and yet {verdict:?}");
-            }
+    deliver(gateway, &input, &input.secret, None);
+    // Once more with a valid signature, where one is simply made.
+    if let Some(by) = definition.and_then(|definition| signed(definition, &input)) {
+        let input = along(input.clone(), &by);
+        let verdict = deliver(gateway, &input, &by.secret, Some(&by.signature));
+        if input.choices & WRITTEN == 0 {
+            assert!(matches!(verdict, Verdict::Valid { .. }), "signed, and yet {verdict:?}");
         }
     }
     Corpus::Keep
@@ -88,15 +83,6 @@ fn deliver(gateway: &Gateway, input: &Input<'_>, secret_text: &str, signature: O
     };
     let judge =
         |body: &[u8]| verify(gateway.scheme(), &Delivery { body, ..delivery }, &secrets, input.now, age);
-    let judge_and_try = |body: &[u8]| {
-        let verdict = judge(body);
-        assert_eq!(verdict, judge(body), "the second verdict differs");
-        if is_authentic(verdict) && gateway.covers_body() && !body.is_empty() {
-            let other = judge(&input.flipped(body));
-            assert!(!is_authentic(other), "another body is authentic as well: {other:?}");
-        }
-        verdict
-    };
     let read = |body: &[u8]| {
         let request = Request { body, headers: delivery.headers, parameters: &parameters };
         let read = event::read(gateway, request, exponents());
@@ -104,16 +90,32 @@ fn deliver(gateway: &Gateway, input: &Input<'_>, secret_text: &str, signature: O
         if let Ok(event) = &read {
             check_event(event);
         }
+        read
+    };
+    let judge_and_try = |body: &[u8]| {
+        let verdict = judge(body);
+        assert_eq!(verdict, judge(body), "the second verdict differs");
+        if is_authentic(verdict) && gateway.covers_body() && !body.is_empty() {
+            let other = judge(&input.flipped(body));
+            assert!(!is_authentic(other), "another body is authentic as well: {other:?}");
+        }
+        if is_authentic(verdict) && gateway.id_is_signed() && !body.is_empty() {
+            let other = input.flipped(body);
+            if let (true, Ok(one), Ok(two)) = (is_authentic(judge(&other)), read(body), read(&other)) {
+                assert_eq!(one.event_id, two.event_id, "an id that is said to be signed can be changed");
+            }
+        }
+        verdict
     };
     let items = gateway.items(input.body);
     let whole = judge_and_try(input.body);
     if let Some(Ok(items)) = &items {
         for item in items.iter().take(ITEMS_READ) {
             judge_and_try(item);
-            read(item);
+            let _ = read(item);
         }
     }
-    read(input.body);
+    let _ = read(input.body);
     if items.as_ref().is_some_and(|items| items.as_ref().is_ok_and(|items| items.len() > ITEMS_READ)) {
         return whole;
     }
@@ -160,7 +162,11 @@ fn word(verdict: Verdict) -> &'static str {
 // --- seeds --------------------------------------------------------------------------------------
 
 /// Definitions with what the shipped ones hardly use.
-const DEFINITIONS: [&str; 4] = [
+const DEFINITIONS: [&str; 5] = [
+    r#"{"description": "e", "verify": {"method": "hmac-sha512", "signed_text": ["{timestamp}{/id}.", {"if_present": "{/a}."},
+        {"if_present": "{header:h}:"}, "{parameter:p}{/amount}"], "or_signed_text": ["{body}{timestamp}"],
+        "timestamp": {"from": ["header:T"], "unit": "s", "tolerance_s": 9}, "signature": {"from": ["header:S"], "encoding": "hex"}},
+        "event": {"id": ["/id"], "type": ["/type", "text:x"], "order_reference": ["/a"]}}"#,
     r#"{"description": "a", "items": "/events/*", "verify": {"method": "sha256", "per_item": true,
         "signed_text": ["{secret|hex}", {"if_present": "{/a|lower}-"}, {"fields": {"of": "json", "except": ["sig"],
         "each": "{key}={value}", "join": "&", "skip_empty": true, "empty": ["null"]}}],
@@ -210,7 +216,7 @@ fn seeds() -> Vec<Vec<u8>> {
         headers.push((":path".to_owned(), format!("/hook?{}", query.join("&"))));
         use base64ct::Encoding as _;
         let body = base64ct::Base64::decode_vec(&text("body_base64")).expect("a body");
-        add(Input {
+        let as_shipped = Input {
             choices: if case["tolerance_s"].is_number() { FIVE_MINUTES } else { 0 },
             index,
             flip: [1, 0, 9],
@@ -220,20 +226,17 @@ fn seeds() -> Vec<Vec<u8>> {
             now: case["now_unix"].as_i64().unwrap_or(NOW),
             body: &body,
             ..Input::default()
-        });
+        };
+        let definition = shipped()[usize::from(index)].text.into();
+        add(Input { choices: as_shipped.choices | WRITTEN, definition, ..as_shipped.clone() });
+        add(as_shipped);
     }
     for (index, body) in payloads() {
-        let signed = Input {
-            choices: SIGN,
-            index,
-            secret: "a secret".into(),
-            now: NOW,
-            body: &body,
-            ..Input::default()
-        };
+        let signed =
+            Input { choices: index, secret: "a secret".into(), now: NOW, body: &body, ..Input::default() };
         add(signed.clone());
         let definition = shipped()[usize::from(index)].text.into();
-        add(Input { choices: SIGN | WRITTEN | ARGUMENT | OTHER_SECRET, definition, ..signed });
+        add(Input { choices: WRITTEN | ARGUMENT | OTHER_SECRET, definition, ..signed });
     }
     for definition in DEFINITIONS {
         assert!(Gateway::from_json(definition).is_ok(), "{definition}: {:?}", Gateway::from_json(definition));
@@ -247,7 +250,7 @@ fn seeds() -> Vec<Vec<u8>> {
             .filter_map(|line| line.split_once('='))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
-        for (choices, body) in [(WRITTEN, bodies[0]), (WRITTEN, bodies[1]), (WRITTEN | SIGN, bodies[0])] {
+        for (choices, body) in [(WRITTEN, bodies[0]), (WRITTEN, bodies[1]), (WRITTEN | ARGUMENT, bodies[0])] {
             add(Input {
                 choices,
                 definition: definition.into(),

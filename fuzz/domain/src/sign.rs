@@ -1,5 +1,5 @@
-//! Signs a delivery by its definition, apart from the code under test, where that is simple: HMAC over a text of
-//! `{body}`, `{timestamp}`, `{id}`, headers and parameters, and credentials.
+//! Signs a delivery by its definition, apart from the code under test, where that is simple: HMAC
+//! over texts without filters and field lists, the signature in a header; and credentials.
 
 use base64ct::{Base64, Base64Url, Encoding as _};
 use hmac::{Hmac, KeyInit, Mac};
@@ -81,8 +81,7 @@ impl Signed {
             Value::String(encoding) => (encoding.as_str(), ""),
             key => (key["encoding"].as_str()?, key["prefix"].as_str().unwrap_or_default()),
         };
-        let material = format!("key:{material}"); // long enough, not blank, and with a colon
-        let material = if material.len() < 6 { format!("{material}....") } else { material };
+        let material = format!("a key:{material}"); // long enough, not blank, and with a colon
         let written = match encoding {
             "utf8" | "sha1-of-utf8" => material.clone(),
             "base64" => Base64::encode_string(material.as_bytes()),
@@ -98,8 +97,33 @@ impl Signed {
 
     /// The signed text; headers and parameters in it get a value.
     fn text(&mut self, verify: &Value, timestamp: &str, body: &[u8]) -> Option<Vec<u8>> {
+        let parts = match &verify["signed_text"] {
+            Value::Array(parts) => parts.as_slice(),
+            text => std::slice::from_ref(text),
+        };
         let mut text = Vec::new();
-        let mut rest = verify["signed_text"].as_str()?;
+        for part in parts {
+            let (template, always) = match part {
+                Value::String(template) => (template.as_str(), true),
+                part => (part["if_present"].as_str()?, false),
+            };
+            let (filled, is_whole) = self.fill(template, verify, timestamp, body)?;
+            if always || is_whole {
+                text.extend(filled);
+            }
+        }
+        Some(text)
+    }
+
+    /// The filled template, and whether all of its places have a text.
+    fn fill(
+        &mut self,
+        template: &str,
+        verify: &Value,
+        timestamp: &str,
+        body: &[u8],
+    ) -> Option<(Vec<u8>, bool)> {
+        let (mut text, mut is_whole, mut rest) = (Vec::new(), true, template);
         while let Some((literal, behind)) = rest.split_once('{') {
             text.extend_from_slice(literal.as_bytes());
             let (name, behind) = behind.split_once('}')?;
@@ -113,6 +137,15 @@ impl Signed {
                     text.extend_from_slice(b"msg_1");
                 }
                 _ if name.contains(['|', '{']) => return None,
+                _ if name.starts_with('/') => {
+                    let json: Value = serde_json::from_slice(body).ok()?;
+                    match json.pointer(name) {
+                        Some(Value::String(value)) if !value.is_empty() => text.extend(value.as_bytes()),
+                        None | Some(Value::Null | Value::String(_)) => is_whole = false,
+                        Some(Value::Bool(value)) => text.extend(value.to_string().as_bytes()),
+                        Some(_) => return None, // of a number only its own digits would do
+                    }
+                }
                 _ => {
                     let (of, name) = name.split_once(':')?;
                     let list = match of {
@@ -126,7 +159,7 @@ impl Signed {
             }
         }
         text.extend_from_slice(rest.as_bytes());
-        Some(text)
+        Some((text, is_whole))
     }
 }
 

@@ -211,7 +211,8 @@ FROM payment_idem.inspect(:'tenant', 'plain', convert_to(:'x1', 'UTF8'), t.sign(
 \echo Who may inspect and replay
 CREATE ROLE gateways_ingest; CREATE ROLE gateways_operator;
 GRANT USAGE ON SCHEMA payment_idem TO gateways_ingest, gateways_operator;
-GRANT EXECUTE ON FUNCTION payment_idem.inspect, payment_idem.replay TO gateways_ingest, gateways_operator;
+GRANT EXECUTE ON FUNCTION payment_idem.inspect(uuid, text, text, text, jsonb, timestamptz),
+    payment_idem.replay(uuid, text, text, text, text, text, jsonb) TO gateways_ingest, gateways_operator;
 INSERT INTO payment_idem.role_grants (role_name, profile, tenant) VALUES ('gateways_ingest', 'ingest', :'tenant'), ('gateways_operator', 'operator', :'tenant');
 SET ROLE gateways_ingest;
 SELECT t.err($$SELECT payment_idem.inspect(t.id('gateways'), 'plain', '', NULL)$$);
