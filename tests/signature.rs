@@ -326,6 +326,44 @@ fn definitions_that_leave_the_body_out_are_flagged() {
     }
 }
 
+/// A text that may drop out of the signed text vouches for nothing, nor one that is signed only now and then.
+#[test]
+fn what_may_be_left_out_is_not_vouched_for() {
+    let covers = |signed: &str, more: &str, id: &str| {
+        let gateway = Gateway::from_json(&format!(
+            r#"{{"description": "", "verify": {{"method": "hmac-sha256", "signed_text": {signed}{more},
+                "signature": {{"from": ["header:S"], "encoding": "hex"}}}},
+                "event": {{"id": ["{id}"], "type": ["/type"]}}}}"#
+        ));
+        let gateway = gateway.unwrap();
+        (gateway.covers_body(), gateway.id_is_signed())
+    };
+    let fields = |except: &str, each: &str| {
+        format!(r#"[{{"fields": {{"of": "json", "except": [{except}], "each": "{each}", "join": "&"}}}}]"#)
+    };
+    let both = "{key}={value}";
+    for (signed, more, id, expected) in [
+        (r#"["{body}"]"#.to_owned(), String::new(), "/id", (true, true)),
+        (r#"[{"if_present": "{body}{/x}"}, "k"]"#.to_owned(), String::new(), "/id", (false, false)),
+        (r#"[{"if_present": "{/id}{/x}"}, "k"]"#.to_owned(), String::new(), "/id", (false, false)),
+        (r#"[{"if_present": "{/id}."}, "k"]"#.to_owned(), String::new(), "/id", (false, true)),
+        (r#""{body}""#.to_owned(), r#", "or_signed_text": ["{/id}"]"#.to_owned(), "/id", (false, false)),
+        (fields("", both), String::new(), "/id", (false, true)),
+        (
+            fields("", both),
+            format!(r#", "or_signed_text": [{}]"#, fields(r#""id""#, both)),
+            "/id",
+            (false, false),
+        ),
+        (fields(r#""a/b""#, both), String::new(), "/a~1b", (false, false)),
+        (fields(r#""other""#, both), String::new(), "/a~1b", (false, true)),
+        (fields("", "{value}"), String::new(), "/id", (false, false)),
+        (fields("", both), String::new(), "/deep/id", (false, false)),
+    ] {
+        assert_eq!(covers(&signed, &more, id), expected, "{signed}{more} {id}");
+    }
+}
+
 #[test]
 fn definitions_are_read_strictly() {
     for (from, to, why) in [

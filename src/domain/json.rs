@@ -163,7 +163,8 @@ impl Pointers {
     }
 }
 
-fn unescape(segment: &str) -> Result<String, PointerFault> {
+/// A segment of a JSON pointer as the name that it stands for (RFC 6901, section 4).
+pub(crate) fn unescape(segment: &str) -> Result<String, PointerFault> {
     let mut after_tilde = segment.split('~').skip(1);
     if after_tilde.any(|rest| !rest.starts_with(['0', '1'])) {
         return Err(PointerFault::BadEscape);

@@ -80,7 +80,7 @@ impl Gateway {
             per_item,
             covers_body: coverage.body,
             id_is_signed,
-            remarks: remarks(is_credential, coverage.body, coverage.body_weakly, &loose),
+            remarks: remarks(is_credential, &coverage, &loose),
             scheme,
             mapping,
         })
@@ -159,7 +159,7 @@ impl Gateway {
     }
 }
 
-fn remarks(is_credential: bool, covers_body: bool, body_weakly: bool, loose: &[&str]) -> Vec<String> {
+fn remarks(is_credential: bool, coverage: &scheme::Coverage, loose: &[&str]) -> Vec<String> {
     let mut remarks = Vec::new();
     if is_credential {
         remarks.push(
@@ -167,12 +167,16 @@ fn remarks(is_credential: bool, covers_body: bool, body_weakly: bool, loose: &[&
              write any event. Confirm payments at the gateway's API."
                 .to_owned(),
         );
-    } else if body_weakly && !covers_body {
+    } else if coverage.body {
+        // Every byte of it.
+    } else if coverage.body_weakly {
         remarks.push(
             "The signature covers a checksum of the body only, and other bodies with the same checksum can be made."
                 .to_owned(),
         );
-    } else if !covers_body {
+    } else if coverage.values_only {
+        remarks.push("The signature covers the values of fields, and not their names.".to_owned());
+    } else {
         remarks.push("The signature covers parts of the delivery, not the whole body.".to_owned());
     }
     if !is_credential && !loose.is_empty() {

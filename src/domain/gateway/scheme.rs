@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::definition as written;
 use super::{DefinitionFault, fault};
-use crate::domain::json::Pointers;
+use crate::domain::json::{self, Pointers};
 use crate::domain::place::{Needs, Place};
 use crate::domain::signature::{
     Characters, EachPart, Encoding, FieldList, FieldsOf, Filter, Format, Hash, Key, KeyEncoding, KeyForm,
@@ -19,6 +19,8 @@ pub(crate) struct Coverage {
     pub(crate) body: bool,
     /// The body through a function for which other bytes with the same result can be found.
     pub(crate) body_weakly: bool,
+    /// The values of fields, and not their names.
+    pub(crate) values_only: bool,
     /// These places, as they are written.
     places: BTreeSet<String>,
     /// All fields of a form or the top of a JSON object, but these.
@@ -36,7 +38,8 @@ impl Coverage {
             Some((FieldsOf::Form, _)) => place.strip_prefix("form:").is_some_and(in_fields),
             Some((FieldsOf::Query, _)) => place.strip_prefix("query:").is_some_and(in_fields),
             Some((FieldsOf::Json, _)) => {
-                place.strip_prefix('/').is_some_and(|name| !name.contains('/') && in_fields(name))
+                let name = place.strip_prefix('/').filter(|name| !name.contains('/'));
+                name.and_then(|name| json::unescape(name).ok()).is_some_and(|name| in_fields(&name))
             }
             None => false,
         };
@@ -45,12 +48,20 @@ impl Coverage {
         is_ours || (self.body && in_body) || self.places.contains(place) || by_fields
     }
 
+    /// What is vouched for whichever of two texts was signed.
     fn and(self, other: Self) -> Self {
+        let fields = match (self.fields, other.fields) {
+            (Some((of, except)), Some((other_of, other_except))) if of == other_of => {
+                Some((of, [except, other_except].concat()))
+            }
+            _ => None,
+        };
         Self {
             body: self.body && other.body,
             body_weakly: self.body_weakly || other.body_weakly,
+            values_only: self.values_only || other.values_only,
             places: self.places.intersection(&other.places).cloned().collect(),
-            fields: if other.fields.is_some() { self.fields } else { None },
+            fields,
         }
     }
 }
@@ -367,10 +378,14 @@ impl TextCompiler<'_> {
             match part {
                 written::TextPart::Text(text) => compiled.extend(self.text(&text, id)?),
                 written::TextPart::IfPresent(written::IfPresent { if_present }) => {
-                    // Whoever leaves it out leaves it unsigned, and nothing is read from there then.
+                    let before = self.coverage.clone();
                     let inner = self.text(&if_present, id)?;
-                    if !inner.iter().any(|part| matches!(part, Part::Placeholder(_))) {
-                        return fault("\"if_present\" contains a placeholder");
+                    match inner.iter().filter(|part| matches!(part, Part::Placeholder(_))).count() {
+                        0 => return fault("\"if_present\" contains a placeholder"),
+                        // What is missing is unsigned, and nothing is read from there either.
+                        1 => {}
+                        // A neighbour that is missing takes the others out of the signed text.
+                        _ => self.coverage = before,
                     }
                     compiled.push(Part::IfPresent(inner));
                 }
@@ -457,7 +472,11 @@ impl TextCompiler<'_> {
         if !each.iter().any(|part| matches!(part, EachPart::Value)) {
             return fault("\"each\" contains {value}: what is not signed cannot be trusted");
         }
-        self.coverage.fields = Some((of, written.except.clone()));
+        match each.iter().any(|part| matches!(part, EachPart::Key)) {
+            true => self.coverage.fields = Some((of, written.except.clone())),
+            // Under other names the same values would pass.
+            false => self.coverage.values_only = true,
+        }
         Ok(FieldList {
             of,
             except: written.except.into_iter().map(Into::into).collect(),
