@@ -3,6 +3,8 @@
 #
 #   bench.sh            the report, by SCALE: short (about 12 minutes) or full (an hour or two, 60 GB of disk)
 #   bench.sh --quick    the same in a minute, without growth: does it work at all?
+#   bench.sh growth     growth alone, to ten million receipts
+#   bench.sh verify     what verifying and reading cost, per gateway, without a server
 #   bench.sh profile    where a backend's time goes, by perf: ours, then the floor
 #
 # The report is printed and kept in build/bench. KEEP=1 leaves the cluster running.
@@ -12,7 +14,7 @@ use_postgres
 use_rust
 
 mode=${1:-$SCALE}
-[[ $mode =~ ^(short|full|--quick|profile)$ ]] || die "bench.sh [--quick|profile]"
+[[ $mode =~ ^(short|full|--quick|growth|verify|profile)$ ]] || die "bench.sh [--quick|growth|verify|profile]"
 mode=${mode#--}
 
 finish() {
@@ -34,5 +36,5 @@ bench=$BUILD/cargo/release/payment_idem_bench
 if [ "$mode" = profile ]; then
   for peer in ours floor; do "$bench" profile "$peer"; done | tee "$BUILD/bench/profile.txt"
 else
-  "$bench" "$mode" | tee "$BUILD/bench/report.txt"
+  "$bench" "$mode" | tee "$BUILD/bench/$mode.txt"
 fi

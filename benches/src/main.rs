@@ -1,6 +1,7 @@
 //! `make bench`: see docs/PERFORMANCE.md. The report goes to stdout, the progress to stderr.
 //!
 //!   payment_idem_bench short|full|quick    the report
+//!   payment_idem_bench growth | verify     one part of it: growth to ten million receipts; signatures
 //!   payment_idem_bench profile PEER        where a backend's time goes: ours, floor, application or plpgsql
 
 mod compare;
@@ -62,8 +63,9 @@ fn main() {
     match &arguments[..] {
         [mode, peer] if mode == "profile" => profile::run(&server, peer),
         [mode] if mode == "verify" => verify::run(),
+        [mode] if mode == "growth" => growth::run(&server, size("full").growth.as_ref().expect("it grows")),
         [name] => report(&server, &size(name), name),
-        _ => panic!("payment_idem_bench short|full|quick or profile PEER"),
+        _ => panic!("payment_idem_bench short|full|quick|growth|verify or profile PEER"),
     }
 }
 
