@@ -281,6 +281,7 @@ impl Call<'_> {
     ) -> Opened<'b> {
         let sha256 = signature::digest(bytes);
         if let (Some(signed), Some(given)) = (signed_id(&read), request.event_id)
+            && self.source.gateway.id_identifies()
             && signed != given
         {
             let anomaly = Anomaly {

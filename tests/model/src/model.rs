@@ -402,9 +402,11 @@ impl World {
         let order = &self.orders[at];
         let disagrees = claim.currency.as_deref() != Some(order.currency)
             || claim.amount_minor != Some(order.amount_minor);
+        // Named together with another order's payment: what is booked is not all that there is to it.
+        let stray = !elsewhere.is_empty() || here.is_some_and(|p| self.payments[p].stray);
         let complaint = if contradiction {
-            (!booked || disagrees).then_some("reference_mismatch")
-        } else if !elsewhere.is_empty() || here.is_some_and(|p| self.payments[p].stray) {
+            (!booked || disagrees || stray).then_some("reference_mismatch")
+        } else if stray {
             Some("reference_reused")
         } else if order.paid_minor() > 0 && !booked {
             Some("second_payment")
@@ -426,7 +428,7 @@ impl World {
             Some("transition_not_allowed")
         };
         let payment = self.name(&claim.names, here, at);
-        if let (Some(payment), Some("reference_reused")) = (payment, complaint) {
+        if let (Some(payment), true) = (payment, stray) {
             self.payments[payment].stray = !booked;
         }
         let verdict = match complaint {

@@ -141,6 +141,16 @@ SELECT t.say(:t1, 'i1', t.ev('paid', 'I', pay => 'pi', id => 'i1')), t.order(:t1
 \echo P10: leases have a fixed length, whatever the month
 SELECT pg_temp.sqlstate_of($$SELECT payment_idem.claim('w', 1, '1 mon -29 days -23:59:00')$$);
 
+\echo P7: an event of a booked payment that contradicts itself is no news, unless it names a payment of another order, too
+SELECT t.tenant('edges contested') IS NOT NULL AS made;
+SELECT t.order(t.id('edges contested'), 'X1', gateway_order_id => 'XG1'), t.order(t.id('edges contested'), 'X2');
+SELECT t.say(t.id('edges contested'), NULL, body) FROM unnest(ARRAY[
+    t.ev('paid', 'X2', '999', pay => NULL, id => 'x1', more => '"utr":"XU2"'),
+    t.ev('paid', 'X1', pay => 'xp1', id => 'x2'),
+    t.ev('paid', 'X1', pay => 'xp1', id => 'x3', more => '"gateway_order_id":"XG9"'),
+    t.ev('paid', 'X1', pay => 'xp1', id => 'x4', more => '"gateway_order_id":"XG9","utr":"XU2"'),
+    t.ev('paid', 'X1', pay => 'xp1', id => 'x5', more => '"gateway_order_id":"XG9","utr":"XU2"')]) AS body;
+
 \echo a redelivered parked event reads its own row, not all that is parked
 -- While nothing is parked the planner takes the index of parked events for an empty one.
 SELECT t.tenant('edges parked') IS NOT NULL AS made;

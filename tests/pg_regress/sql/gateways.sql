@@ -119,6 +119,7 @@ SELECT t.order(:'tenant', 'Y1');
 SELECT * FROM t.come('shared_id', t.ev('pending', 'Y1', pay => 'py1'));
 SELECT * FROM t.come('shared_id', t.ev('paid', 'Y1', pay => 'py1'));
 SELECT * FROM t.come('shared_id', t.ev('paid', 'Y1', pay => 'py1'));
+SELECT * FROM t.come('shared_id', t.ev('failed', 'Y1', pay => 'py1'), event_id => 'the_callers_own');
 SELECT count(*) AS anomalies FROM payment_idem.anomalies WHERE tenant = :'tenant' AND source = 'shared_id';
 
 \echo P7: a type outside the body makes other events of the same bytes
