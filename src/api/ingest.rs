@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 
 use crate::api::access::{Profile, require_tenant};
 use crate::domain::signature::{AgeCheck, Headers, digest};
-use crate::flow::ingest::{Answer, Request, ingest as take_in};
+use crate::flow::ingest::{Answer, ingest as take_in};
+use crate::flow::open::Request;
 use crate::pg::caller::{Caller, as_owner};
 use crate::pg::error::{invalid, raise, required};
 use crate::pg::jsonb::JsonText;

@@ -1,36 +1,23 @@
-//! `ingest`: from the bytes of deliveries to one effect per event.
+//! `ingest`: one effect per event, whatever was delivered before or is delivered at the same moment.
 
 use std::collections::{HashMap, HashSet};
 
-use pgrx::{Uuid, check_for_interrupts};
+use pgrx::Uuid;
 
 use crate::domain::decision::decide_alone;
-use crate::domain::event::{self, Event, Fault, Unreadable};
-use crate::domain::identifier;
+use crate::domain::event::{Event, Unreadable};
 use crate::domain::order::Status;
 use crate::domain::outcome::{Outcome, Reason};
-use crate::domain::place::Request as PlaceRequest;
-use crate::domain::signature::{self, AgeCheck, Delivery as Signed, Headers, Verdict};
+use crate::domain::signature::AgeCheck;
 use crate::flow::locate::{Found, Orders, meet_create_order, order_changed};
+use crate::flow::open::{Envelope, Opened, Opener, Rejected, Request};
 use crate::flow::settle::{Case, Origin, RivalWasFirst, Settled, settle};
 use crate::pg::error::write_prevented;
 use crate::pg::moment::Moment;
 use crate::store::anomalies::{self, Anomaly};
-use crate::store::event_receipts::{self, Delivery, Known, Parked};
+use crate::store::event_receipts::{self, Known, Parked};
 use crate::store::orders;
 use crate::store::sources::Source;
-
-/// One delivery, as the caller got it from the wire.
-pub struct Request<'a> {
-    /// The event id, where the caller knows it.
-    pub event_id: Option<&'a str>,
-    /// The exact bytes of the body.
-    pub payload: &'a [u8],
-    /// The value of the signature header.
-    pub signature: Option<&'a str>,
-    /// The request's headers.
-    pub headers: Option<&'a Headers>,
-}
 
 /// One row of `ingest_result`.
 #[derive(Clone, Debug)]
@@ -64,9 +51,11 @@ pub struct Answer {
 /// Takes in deliveries of one source, as if they had come one after the other. Writes nothing of a
 /// delivery before its signature holds.
 pub fn ingest(tenant: Uuid, source: &Source, requests: &[Request<'_>], age: AgeCheck) -> Vec<Answer> {
-    let call = Call { tenant, source, now: Moment::now(), age };
+    let now = Moment::now();
+    let opener = Opener { source, now, age };
     let deliveries = requests.iter().enumerate();
-    let opened: Vec<Opened<'_>> = deliveries.flat_map(|(at, request)| call.open(at, request)).collect();
+    let opened: Vec<Opened<'_>> = deliveries.flat_map(|(at, request)| opener.open(at, request)).collect();
+    let call = Call { tenant, source, now };
     let envelopes: Vec<&Envelope<'_>> = opened.iter().filter_map(Opened::envelope).collect();
     let mut known = call.find(&envelopes);
     let mut turns = call.turns(&envelopes, &known);
@@ -100,90 +89,6 @@ fn is_parked(known: &Known) -> bool {
 /// What is known of events, by identity.
 type KnownEvents = HashMap<String, Known>;
 
-/// A delivery after its bytes were looked at, and nothing else.
-enum Opened<'a> {
-    Rejected { answer: Answer, anomaly: Option<Anomaly<'a>> },
-    Event(Envelope<'a>),
-}
-
-impl<'a> Opened<'a> {
-    fn rejected(answer: Answer) -> Self {
-        Opened::Rejected { answer, anomaly: None }
-    }
-
-    fn envelope(&self) -> Option<&Envelope<'a>> {
-        match self {
-            Opened::Event(envelope) => Some(envelope),
-            Opened::Rejected { .. } => None,
-        }
-    }
-}
-
-/// An authentic event: a delivery, or an item of one.
-struct Envelope<'a> {
-    /// Of which delivery, counted from 0.
-    delivery: usize,
-    request: &'a Request<'a>,
-    /// The event's own bytes.
-    bytes: &'a [u8],
-    sha256: [u8; 32],
-    identity: Identity,
-    read: Result<Event, Unreadable>,
-}
-
-impl Envelope<'_> {
-    /// The event's id: the signed one or, where none is signed, the one given.
-    fn event_id(&self) -> Option<&str> {
-        signed_id(&self.read).or(self.request.event_id)
-    }
-
-    /// What tells it from all other deliveries but its copies.
-    fn key(&self) -> (&str, [u8; 32]) {
-        (&self.identity.text, self.sha256)
-    }
-
-    fn delivery(&self, source: &Source) -> Delivery<'_> {
-        Delivery {
-            identity_kind: self.identity.kind,
-            payload_sha256: self.sha256,
-            evidence: source.keep_payload.then_some(self.bytes),
-        }
-    }
-}
-
-fn signed_id(read: &Result<Event, Unreadable>) -> Option<&str> {
-    match read {
-        Ok(event) => event.event_id.as_deref(),
-        Err(unreadable) => unreadable.event_id.as_deref(),
-    }
-}
-
-/// What makes an event the same event.
-struct Identity {
-    kind: &'static str,
-    text: String,
-}
-
-/// Marks an identity that is a digest; an event id that begins so is none, and goes by its digest too.
-const DIGEST_PREFIX: &str = "sha256:";
-
-impl Identity {
-    /// The signed id or, where none is signed or readable, the digest: an id that anybody could
-    /// have written must not stand in the way of the true event. With the digest goes a type that
-    /// stands outside the body: a gateway may send the same bytes as several events.
-    fn of(signed_id: Option<&str>, sha256: &[u8; 32], outer_type: Option<&str>) -> Self {
-        if let Some(id) = signed_id.filter(|id| !id.starts_with(DIGEST_PREFIX)) {
-            return Identity { kind: "event_id", text: id.to_owned() };
-        }
-        let mut text = format!("{DIGEST_PREFIX}{}", hex::encode(sha256));
-        if let Some(outer_type) = outer_type {
-            text.push('/');
-            text.push_str(outer_type);
-        }
-        Identity { kind: "digest", text }
-    }
-}
-
 /// An event whose turn it is to be settled: new, or parked and tried again.
 struct Turn<'a> {
     envelope: &'a Envelope<'a>,
@@ -211,122 +116,9 @@ struct Call<'a> {
     tenant: Uuid,
     source: &'a Source,
     now: Moment,
-    age: AgeCheck,
 }
 
 impl Call<'_> {
-    /// Authenticates a delivery and reads its events.
-    fn open<'b>(&self, delivery: usize, request: &'b Request<'b>) -> Vec<Opened<'b>> {
-        check_for_interrupts!();
-        let body = request.payload;
-        let reject = |reason, sha256| {
-            vec![Opened::rejected(self.rejected(delivery, reason, request.event_id, sha256))]
-        };
-        if body.len() > self.source.max_payload_bytes {
-            return reject(Reason::TooLarge, None);
-        }
-        if request.event_id.is_some_and(|id| identifier::check(id).is_err()) {
-            return reject(Reason::EventIdMalformed, Some(signature::digest(body)));
-        }
-        let gateway = &self.source.gateway;
-        if gateway.signs_items() {
-            return match gateway.items(body) {
-                Some(Ok(items)) => items
-                    .into_iter()
-                    .map(|item| {
-                        check_for_interrupts!();
-                        match self.authenticate(request, item) {
-                            Ok(()) => self.read(delivery, request, item),
-                            Err(reason) => Opened::rejected(self.rejected(
-                                delivery,
-                                reason,
-                                request.event_id,
-                                Some(signature::digest(item)),
-                            )),
-                        }
-                    })
-                    .collect(),
-                _ => reject(Reason::SignatureMalformed, Some(signature::digest(body))),
-            };
-        }
-        if let Err(reason) = self.authenticate(request, body) {
-            return reject(reason, Some(signature::digest(body)));
-        }
-        check_for_interrupts!();
-        match gateway.items(body) {
-            None => vec![self.read(delivery, request, body)],
-            Some(Ok(items)) => items.into_iter().map(|item| self.read(delivery, request, item)).collect(),
-            Some(Err(_)) => {
-                let read = Err(Unreadable { fault: Fault::NoItems, event_id: None });
-                vec![self.envelope(delivery, request, body, read)]
-            }
-        }
-    }
-
-    /// Reads an authentic event.
-    fn read<'b>(&self, delivery: usize, request: &'b Request<'b>, bytes: &'b [u8]) -> Opened<'b> {
-        let place =
-            PlaceRequest { body: bytes, headers: request.headers, parameters: &self.source.parameters };
-        let read = event::read(&self.source.gateway, place, &self.source.exponents);
-        check_for_interrupts!();
-        self.envelope(delivery, request, bytes, read)
-    }
-
-    fn envelope<'b>(
-        &self,
-        delivery: usize,
-        request: &'b Request<'b>,
-        bytes: &'b [u8],
-        read: Result<Event, Unreadable>,
-    ) -> Opened<'b> {
-        let sha256 = signature::digest(bytes);
-        if let (Some(signed), Some(given)) = (signed_id(&read), request.event_id)
-            && self.source.gateway.id_identifies()
-            && signed != given
-        {
-            let anomaly = Anomaly {
-                kind: "event_id_mismatch",
-                identity: signed.to_owned(),
-                claimed_id: Some(given),
-                payload_sha256: sha256,
-                first: None,
-            };
-            let answer = self.rejected(delivery, Reason::EventIdMismatch, Some(signed), Some(sha256));
-            return Opened::Rejected { answer, anomaly: Some(anomaly) };
-        }
-        // A body that cannot be relied on gives no identity either: it must not stand in the way of a true event.
-        let signed = signed_id(&read).filter(|_| self.source.id_signed && read.is_ok());
-        let outer_type = match &read {
-            Ok(event) if !self.source.gateway.type_is_in_body() => Some(event.event_type.as_str()),
-            _ => None,
-        };
-        let identity = Identity::of(signed, &sha256, outer_type);
-        Opened::Event(Envelope { delivery, request, bytes, sha256, identity, read })
-    }
-
-    fn authenticate(&self, request: &Request<'_>, bytes: &[u8]) -> Result<(), Reason> {
-        let secrets = self.source.secrets_at(self.now);
-        if secrets.is_empty() {
-            return Err(Reason::NoActiveSecret);
-        }
-        let signed = Signed {
-            body: bytes,
-            signature: request.signature,
-            headers: request.headers,
-            parameters: &self.source.parameters,
-        };
-        // Each is a pass over the body.
-        let secrets = secrets.into_iter().inspect(|_| {
-            check_for_interrupts!();
-        });
-        match signature::verify(self.source.gateway.scheme(), &signed, secrets, self.now.unix_s(), self.age) {
-            Verdict::Valid { .. } => Ok(()),
-            Verdict::Mismatch => Err(Reason::SignatureMismatch),
-            Verdict::Malformed(_) => Err(Reason::SignatureMalformed),
-            Verdict::Expired => Err(Reason::TimestampOutOfTolerance),
-        }
-    }
-
     fn find(&self, envelopes: &[&Envelope<'_>]) -> KnownEvents {
         let mut seen = HashSet::new();
         let identities = envelopes.iter().map(|envelope| envelope.identity.text.as_str());
@@ -446,9 +238,9 @@ impl Call<'_> {
         let mut answers = Vec::with_capacity(opened.len());
         for opened in opened {
             let envelope = match opened {
-                Opened::Rejected { answer, anomaly } => {
-                    anomalies.extend(anomaly.clone());
-                    answers.push(answer.clone());
+                Opened::Rejected(rejected) => {
+                    anomalies.extend(rejected.anomaly.clone());
+                    answers.push(self.rejected(rejected));
                     continue;
                 }
                 Opened::Event(envelope) => envelope,
@@ -554,19 +346,14 @@ impl Call<'_> {
         }
     }
 
-    fn rejected(
-        &self,
-        delivery: usize,
-        reason: Reason,
-        event_id: Option<&str>,
-        payload_sha256: Option<[u8; 32]>,
-    ) -> Answer {
+    fn rejected(&self, rejected: &Rejected<'_>) -> Answer {
+        let Rejected { delivery, reason, payload_sha256, .. } = *rejected;
         Answer {
             delivery,
             outcome: Outcome::Rejected,
             reason: Some(reason.as_str().to_owned()),
             http_status: self.source.http_statuses.get(Outcome::Rejected, Some(reason)),
-            event_id: event_id.map(str::to_owned),
+            event_id: rejected.event_id.clone(),
             order_id: None,
             order_status: None,
             transaction_id: None,

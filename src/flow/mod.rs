@@ -7,4 +7,5 @@ pub mod book;
 pub mod create_order;
 pub mod ingest;
 pub mod locate;
+pub mod open;
 pub mod settle;
