@@ -3,6 +3,7 @@
 
 mod common;
 
+use base64ct::{Base64, Encoding as _};
 use common::{assert_not_quadratic, gateway, hmac_hex, read_body};
 use payment_idem::domain::gateway::Gateway;
 use payment_idem::domain::place::Parameters;
@@ -12,6 +13,7 @@ use payment_idem::domain::signature::{
 };
 use proptest::prelude::*;
 use serde_json::Value;
+use sha2::{Digest, Sha512};
 
 const SECRET: &str = "a secret of some length";
 const NOW: i64 = 1_764_590_400;
@@ -314,7 +316,8 @@ fn definitions_that_leave_the_body_out_are_flagged() {
         assert!(gateway.covers_body() && gateway.id_is_signed() && gateway.remarks().is_empty(), "{whole}");
     }
     for (partly, id_is_signed, said) in [
-        ("{timestamp}.", false, "id, type"),
+        ("{timestamp}.", false, "vouches for the caller"),
+        ("{timestamp}{/id}", true, "without a border"),
         ("{timestamp}.{/id}", true, "type"),
         ("{timestamp}.{body|crc32}", false, "checksum"),
         ("{timestamp}.{body|lower}", false, "checksum"),
@@ -323,6 +326,55 @@ fn definitions_that_leave_the_body_out_are_flagged() {
         assert!(!gateway.covers_body(), "{partly}");
         assert_eq!(gateway.id_is_signed(), id_is_signed, "{partly}");
         assert!(gateway.remarks().join(" ").contains(said), "{partly}: {:?}", gateway.remarks());
+    }
+}
+
+/// With a public key each candidate costs a pass over the body, so only the first few are looked at.
+#[test]
+fn costly_candidates_are_few() {
+    use ed25519_dalek::{Signer, SigningKey};
+    let gateway = gateway("standard_webhooks_v1a");
+    let key = SigningKey::from_bytes(&[7; 32]);
+    let secret = format!("whpk_{}", Base64::encode_string(key.verifying_key().as_bytes()));
+    let secret = [gateway.scheme().secret(&secret).unwrap()];
+    let good = Base64::encode_string(&key.sign(&[b"m.1764590400.", BODY].concat()).to_bytes());
+    let wrong = Base64::encode_string(&[1; 64]);
+    for (before, verdict) in [
+        (0, Verdict::Valid { timestamp: Some(NOW) }),
+        (7, Verdict::Valid { timestamp: Some(NOW) }),
+        (8, Verdict::Mismatch),
+    ] {
+        let text = format!("{}v1a,{good}", format!("v1a,{wrong} ").repeat(before));
+        let headers =
+            [("webhook-id", "m"), ("webhook-timestamp", "1764590400"), ("webhook-signature", &text)];
+        let headers = Headers::new(headers);
+        let delivery = Delivery { body: BODY, signature: None, headers: Some(&headers), parameters: &NONE };
+        assert_eq!(
+            verify(gateway.scheme(), &delivery, &secret, NOW, AgeCheck::Definition),
+            verdict,
+            "{before}"
+        );
+    }
+}
+
+/// A payer who writes the border between fields into their name must not move one field into the next.
+#[test]
+fn fields_of_a_hash_keep_their_borders() {
+    let gateway = gateway("payu_india");
+    let secret = [gateway.scheme().secret(SECRET).unwrap()];
+    let judge = |form: &str| {
+        let delivery = Delivery { body: form.as_bytes(), signature: None, headers: None, parameters: &NONE };
+        verify(gateway.scheme(), &delivery, &secret, NOW, AgeCheck::Definition)
+    };
+    let signed = format!("{SECRET}|success|||||||||||a@b|Bob|Shoes|500.00|ORD-2|Pen|1.00|ORD-1|K");
+    let hash = hex::encode(Sha512::digest(signed));
+    let paid = "status=success&email=a%40b&firstname=Bob%7CShoes%7C500.00%7CORD-2&productinfo=Pen&amount=1.00&txnid=ORD-1&key=K";
+    let forged = "status=success&email=a%40b&firstname=Bob&productinfo=Shoes&amount=500.00&txnid=ORD-2&key=%7CPen%7C1.00%7CORD-1%7CK";
+    assert_eq!(judge(&format!("{paid}&hash={hash}")), VALID);
+    let forged_too = "status=success&email=a%40b&firstname=Bob&productinfo=Shoes&amount=500.00&txnid=ORD-2&key=Pen%7C1.00%7CORD-1%7CK";
+    for forged in [forged, forged_too] {
+        let verdict = judge(&format!("{forged}&hash={hash}"));
+        assert_eq!(verdict, Verdict::Malformed(Malformed::ForbiddenCharacter));
     }
 }
 

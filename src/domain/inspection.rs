@@ -105,17 +105,18 @@ pub fn inspect(
             let verdict_of = |item: &[u8]| {
                 whole.unwrap_or_else(|| inspection.verdict(&Delivery { body: item, ..*delivery }))
             };
-            let worst =
-                items.iter().map(|item| verdict_of(item)).min_by_key(rank).unwrap_or(Verdict::Mismatch);
+            let verdicts: Vec<Verdict> = items.iter().map(|item| verdict_of(item)).collect();
+            let worst = (0..items.len()).min_by_key(|at| rank(&verdicts[*at])).unwrap_or_default();
             let mut report = match gateway.signs_items() {
-                true => report(worst, items.first().copied().unwrap_or_default()),
-                false => inspection.report(worst, delivery),
+                true => report(verdicts[worst], items[worst]),
+                false => inspection.report(verdicts[worst], delivery),
             };
             let of_items: Vec<Json> = items
                 .iter()
-                .map(|item| {
+                .zip(&verdicts)
+                .map(|(item, verdict)| {
                     json!({
-                        "verdict": word(verdict_of(item)),
+                        "verdict": word(*verdict),
                         "fields": fields_of(item),
                         "payload_sha256": hex::encode(digest(item)),
                     })

@@ -505,7 +505,9 @@ impl Elements {
         let whole: &RawValue = serde_json::from_slice(body).ok()?;
         let array = descend(whole, &self.before)?;
         let elements: Vec<&RawValue> = serde_json::from_str(array.get()).ok()?;
-        elements.into_iter().map(|element| Some(descend(element, &self.after)?.get().as_bytes())).collect()
+        // An element of another shape is one by itself, and spoils no other.
+        let item = |element| descend(element, &self.after).unwrap_or(element).get().as_bytes();
+        Some(elements.into_iter().map(item).collect())
     }
 }
 

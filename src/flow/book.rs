@@ -349,11 +349,16 @@ impl<'a> Book<'a> {
         let booked = order_id.filter(|order_id| {
             taken.contains(&Taken { order_id: *order_id, state: ReferenceState::Applied })
         });
-        let mut names: BTreeSet<Key> = self.names(case, event).into_iter().collect();
-        names.extend(booked.and_then(|order_id| writes.booked.get(&order_id)).into_iter().flatten().cloned());
-        names.iter().any(|name| writes.raised.contains(&(order_id, kind, name.clone())))
+        let own: BTreeSet<Key> = self.names(case, event).into_iter().collect();
+        let is_raised = |name: &Key| writes.raised.contains(&(order_id, kind, name.clone()));
+        if own.iter().any(is_raised) {
+            return true;
+        }
+        let booked_now = booked.and_then(|order_id| writes.booked.get(&order_id)).into_iter().flatten();
+        let names: BTreeSet<&Key> = own.iter().chain(booked_now).collect();
+        names.iter().any(|name| is_raised(name))
             || booked.is_some_and(|order_id| writes.has_raised_booked(order_id, kind))
-            || exceptions::on_record(self.tenant, order_id.map(Uuid::from_bytes), kind, names.iter())
+            || exceptions::on_record(self.tenant, order_id.map(Uuid::from_bytes), kind, names.into_iter())
             || booked.is_some_and(|order_id| {
                 let order_id = Uuid::from_bytes(order_id);
                 exceptions::on_record_of_booked(self.tenant, order_id, kind, case.source.bank_scope)

@@ -231,8 +231,7 @@ impl Call<'_> {
         mut settled: SettledEvents<'b>,
         orders: &Orders,
     ) -> Vec<Answer> {
-        let mut own_numbers: Vec<i64> = settled.values().map(|(number, _)| *number).collect();
-        own_numbers.sort_unstable();
+        let last_number = settled.values().map(|(number, _)| *number).max().unwrap_or_default();
         let mut statuses: HashMap<[u8; 16], Status> = HashMap::new();
         let mut anomalies: Vec<Anomaly<'_>> = Vec::new();
         let mut answers = Vec::with_capacity(opened.len());
@@ -251,7 +250,7 @@ impl Call<'_> {
                     statuses.insert(*order_id.as_bytes(), status);
                 }
                 if !known.contains_key(identity) {
-                    anomalies.extend(self.reused_id(envelope, number, &own_numbers));
+                    anomalies.extend(self.reused_id(envelope, (number, last_number)));
                 }
                 let first = known.entry(identity.to_owned()).or_insert_with(|| Known {
                     receipt: number,
@@ -303,15 +302,13 @@ impl Call<'_> {
     fn reused_id<'b>(
         &self,
         envelope: &'b Envelope<'b>,
-        number: i64,
-        own_numbers: &[i64],
+        // Those of this call that come later have their own turn.
+        own_numbers: (i64, i64),
     ) -> Option<Anomaly<'b>> {
         let tells = !self.source.id_signed && self.source.gateway.id_identifies();
         let event_id = envelope.event_id().filter(|_| tells)?;
-        // Those of this call that come later have their own turn.
-        let except = own_numbers.iter().copied().filter(|own| *own >= number).collect();
         let (receipt, digest) =
-            event_receipts::unsigned_id_taken(self.tenant, &self.source.name, event_id, except)?;
+            event_receipts::unsigned_id_taken(self.tenant, &self.source.name, event_id, own_numbers)?;
         Some(Anomaly {
             kind: "unsigned_id_reused",
             identity: envelope.identity.text.clone(),

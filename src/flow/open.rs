@@ -200,8 +200,9 @@ impl Opener<'_> {
         read: Result<Event, Unreadable>,
     ) -> Opened<'b> {
         let sha256 = signature::digest(bytes);
+        let id_identifies = self.source.id_signed && self.source.gateway.id_identifies();
         if let (Some(signed), Some(given)) = (signed_id(&read), request.event_id)
-            && self.source.gateway.id_identifies()
+            && id_identifies
             && signed != given
         {
             let anomaly = Anomaly {
@@ -220,9 +221,12 @@ impl Opener<'_> {
             });
         }
         // A body that cannot be relied on gives no identity either: it must not stand in the way of a true event.
-        let signed = signed_id(&read).filter(|_| self.source.id_signed && read.is_ok());
+        let signed = signed_id(&read).filter(|_| id_identifies && read.is_ok());
         let outer_type = match &read {
-            Ok(event) if !self.source.gateway.type_is_in_body() => Some(event.event_type.as_str()),
+            // Of types that mean nothing one is as good as another.
+            Ok(event) if event.kind.is_some() && !self.source.gateway.type_is_in_body() => {
+                Some(event.event_type.as_str())
+            }
             _ => None,
         };
         let identity = Identity::of(signed, &sha256, outer_type);

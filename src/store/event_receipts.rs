@@ -92,9 +92,9 @@ statement!(
 statement!(
     UNSIGNED_ID_TAKEN,
     "SELECT receipt, payload_sha256 FROM payment_idem.event_receipts \
-     WHERE tenant = $1 AND source = $2 AND event_id = $3 AND identity_kind = 'digest' AND receipt <> ALL ($4) \
+     WHERE tenant = $1 AND source = $2 AND event_id = $3 AND identity_kind = 'digest' AND receipt NOT BETWEEN $4 AND $5 \
      ORDER BY receipt LIMIT 1",
-    [UUIDOID, TEXTOID, TEXTOID, INT8ARRAYOID]
+    [UUIDOID, TEXTOID, TEXTOID, INT8OID, INT8OID]
 );
 /// The columns of a parked event, in the order in which [`read_parked`] reads them.
 macro_rules! select_parked {
@@ -288,14 +288,17 @@ pub fn take_back(tenant: Uuid, receipts: Vec<i64>) {
     run!(TAKE_BACK, tenant, receipts);
 }
 
-/// The first event under this unsigned id, except these: its number and digest.
+/// The first event under this unsigned id, but for the numbers of this call from one to another:
+/// its number and digest.
 pub fn unsigned_id_taken(
     tenant: Uuid,
     source: &str,
     event_id: &str,
-    except: Vec<i64>,
+    (from, to): (i64, i64),
 ) -> Option<(i64, Vec<u8>)> {
-    run!(UNSIGNED_ID_TAKEN, tenant, source, event_id, except).first().map(|row| (row.value(1), row.value(2)))
+    run!(UNSIGNED_ID_TAKEN, tenant, source, event_id, from, to)
+        .first()
+        .map(|row| (row.value(1), row.value(2)))
 }
 
 /// The events that wait for an order under this reference, in order of arrival.

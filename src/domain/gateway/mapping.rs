@@ -220,6 +220,19 @@ fn facts(event: &written::Event, document: Option<&str>) -> Facts {
             event.references.iter().flat_map(|reference| places(&reference.from)).collect(),
         ),
         ("bank reference", places(&event.bank_reference)),
+        ("mode", event.live_mode.places()),
+        (
+            "amount by kind",
+            event.kinds.iter().flat_map(|rule| rule.amount.iter().flat_map(|from| places(from))).collect(),
+        ),
+        (
+            "gateway order id by kind",
+            event
+                .kinds
+                .iter()
+                .flat_map(|rule| rule.gateway_order_id.iter().flat_map(|from| places(from)))
+                .collect(),
+        ),
         ("conditions of its kind", event.kinds.iter().flat_map(|rule| rule.when.places()).collect()),
     ];
     if let Some(document) = document {
@@ -240,6 +253,15 @@ fn places(sources: &[written::Source]) -> Vec<String> {
         written::Source::Joined(joined) => joined.join.clone(),
     };
     sources.iter().flat_map(of).collect()
+}
+
+impl written::LiveMode {
+    fn places(&self) -> Vec<String> {
+        match self {
+            Self::Bool(from) => places(from),
+            Self::Words(words) => places(&words.from),
+        }
+    }
 }
 
 impl written::When {

@@ -66,13 +66,13 @@ impl Gateway {
         if per_item && items.is_none() {
             return fault("\"per_item\" needs \"items\": where the items are");
         }
-        let is_credential =
-            matches!(definition.verify.method, written::Method::Token | written::Method::Basic);
         let (scheme, coverage) = scheme::compile(definition.verify)?;
         let (mapping, facts) = Mapping::compile(definition.event)?;
         let unsigned = |places: &[String]| places.iter().any(|place| !coverage.of(place));
         let loose: Vec<&str> =
             facts.iter().filter(|(_, places)| unsigned(places)).map(|(name, _)| *name).collect();
+        let is_message_id = facts.iter().any(|(name, places)| *name == "id" && *places == coverage.id);
+        let loose: Vec<&str> = loose.into_iter().filter(|name| *name != "id" || !is_message_id).collect();
         let id_is_signed = mapping.id_identifies && !mapping.id.is_empty() && !loose.contains(&"id");
         Ok(Self {
             description: definition.description,
@@ -80,7 +80,7 @@ impl Gateway {
             per_item,
             covers_body: coverage.body,
             id_is_signed,
-            remarks: remarks(is_credential, &coverage, &loose),
+            remarks: remarks(&coverage, &loose),
             scheme,
             mapping,
         })
@@ -159,7 +159,8 @@ impl Gateway {
     }
 }
 
-fn remarks(is_credential: bool, coverage: &scheme::Coverage, loose: &[&str]) -> Vec<String> {
+fn remarks(coverage: &scheme::Coverage, loose: &[&str]) -> Vec<String> {
+    let is_credential = coverage.is_nothing();
     let mut remarks = Vec::new();
     if is_credential {
         remarks.push(
@@ -178,6 +179,12 @@ fn remarks(is_credential: bool, coverage: &scheme::Coverage, loose: &[&str]) -> 
         remarks.push("The signature covers the values of fields, and not their names.".to_owned());
     } else {
         remarks.push("The signature covers parts of the delivery, not the whole body.".to_owned());
+    }
+    if coverage.borderless {
+        remarks.push(
+            "Parts of the signed text follow each other without a border: what ends one may begin the next."
+                .to_owned(),
+        );
     }
     if !is_credential && !loose.is_empty() {
         remarks.push(format!("The signature does not vouch for: {}.", loose.join(", ")));

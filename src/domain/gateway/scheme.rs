@@ -21,6 +21,10 @@ pub(crate) struct Coverage {
     pub(crate) body_weakly: bool,
     /// The values of fields, and not their names.
     pub(crate) values_only: bool,
+    /// Two parts follow each other without anything between them.
+    pub(crate) borderless: bool,
+    /// The message id, by all its places: which of them was sent is not signed.
+    pub(crate) id: Vec<String>,
     /// These places, as they are written.
     places: BTreeSet<String>,
     /// All fields of a form or the top of a JSON object, but these.
@@ -48,6 +52,12 @@ impl Coverage {
         is_ours || (self.body && in_body) || self.places.contains(place) || by_fields
     }
 
+    /// Nothing of the delivery.
+    pub(crate) fn is_nothing(&self) -> bool {
+        let parts = self.body || self.body_weakly || self.values_only || self.fields.is_some();
+        !parts && self.places.is_empty() && self.id.is_empty()
+    }
+
     /// What is vouched for whichever of two texts was signed.
     fn and(self, other: Self) -> Self {
         let fields = match (self.fields, other.fields) {
@@ -60,6 +70,8 @@ impl Coverage {
             body: self.body && other.body,
             body_weakly: self.body_weakly || other.body_weakly,
             values_only: self.values_only || other.values_only,
+            borderless: self.borderless || other.borderless,
+            id: if self.id == other.id { self.id } else { Vec::new() },
             places: self.places.intersection(&other.places).cloned().collect(),
             fields,
         }
@@ -394,6 +406,7 @@ impl TextCompiler<'_> {
                 }
             }
         }
+        self.coverage.borderless |= compiled.windows(2).any(|pair| pair.iter().all(Part::varies));
         Ok(Template(compiled))
     }
 
@@ -427,8 +440,10 @@ impl TextCompiler<'_> {
             }
             "timestamp" => What::Timestamp,
             "id" => {
-                // Of several places the first that was sent is signed, and it is what is read.
-                self.coverage.places.extend(id.iter().cloned());
+                self.coverage.id = id.to_vec();
+                if let [place] = id {
+                    self.coverage.places.insert(place.clone());
+                }
                 What::Id
             }
             "secret" => What::Secret,

@@ -31,6 +31,9 @@ pub(crate) use timestamp::{From as TimestampFrom, Rule as TimestampRule, Toleran
 use super::json::Pointers;
 use super::place::{Needs, Parameters, Place, Reading, Request};
 
+/// Most candidates that are compared where each costs a pass over the signed text.
+const MAX_COSTLY_CANDIDATES: usize = 8;
+
 /// How a signature is written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
@@ -289,8 +292,10 @@ impl Scheme {
                 Ok(self.encoding.decode(text).filter(fits))
             }
         };
-        let mut candidates = Vec::with_capacity(parsed.candidates.len());
-        for candidate in &parsed.candidates {
+        // Nobody sends many, and with these methods each costs a pass over the text.
+        let most = if self.method.hashes_once() { usize::MAX } else { MAX_COSTLY_CANDIDATES };
+        let mut candidates = Vec::with_capacity(parsed.candidates.len().min(most));
+        for candidate in parsed.candidates.iter().take(most) {
             candidates.extend(decode(candidate)?);
         }
         if candidates.is_empty() && self.undecodable == Undecodable::Malformed {

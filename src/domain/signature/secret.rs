@@ -147,6 +147,11 @@ impl Method {
         matches!(self, Self::RsaSha256 | Self::Ed25519)
     }
 
+    /// Whether the text is hashed once, however many candidates there are.
+    pub(crate) fn hashes_once(self) -> bool {
+        matches!(self, Self::Hmac(_) | Self::Hash(_) | Self::Token | Self::Basic)
+    }
+
     /// Bytes of a signature, where they are always as many.
     pub(crate) fn signature_length(self) -> Option<usize> {
         match self {

@@ -124,6 +124,18 @@ impl Template {
 }
 
 impl Part {
+    /// Whether a sender decides what stands there.
+    pub(crate) fn varies(&self) -> bool {
+        match self {
+            Self::Literal(_) => false,
+            Self::Fields(_) => true,
+            Self::IfPresent(parts) => parts.last().is_some_and(Self::varies),
+            Self::Placeholder(placeholder) => {
+                !matches!(placeholder.what, What::Secret | What::Place(Place::Parameter(_) | Place::Text(_)))
+            }
+        }
+    }
+
     fn placeholder(&self) -> Option<&Placeholder> {
         match self {
             Self::Placeholder(placeholder) => Some(placeholder),

@@ -93,6 +93,11 @@ SELECT r.event_id, t.says(r) FROM payment_idem.ingest(:'tenant', NULL,
     t.bundle(t.signed_item('i1', 'I1'), t.signed_item('i2', 'I2', '1000', '999'), t.signed_item('i3', 'I3')), NULL, 'signed_items') AS r;
 SELECT r.event_id, t.says(r) FROM payment_idem.ingest(:'tenant', NULL, t.bundle(t.signed_item('i2', 'I2')), NULL, 'signed_items') AS r;
 SELECT r.event_id, t.says(r) FROM payment_idem.ingest(:'tenant', NULL, '{"events": [7]}', NULL, 'signed_items') AS r;
+\echo An item of another shape spoils none, either
+SELECT t.gateway('deep_items', '{"per_item": true, "signed_text": "{/id}", "signature": {"from": ["/sig"], "encoding": "hex"}}',
+                 more => '{"items": "/events/*/item"}'), t.source('deep_items');
+SELECT r.event_id, t.says(r) FROM payment_idem.ingest(:'tenant', NULL,
+    format('{"events": [{"item": {"id": "d1", "type": "ping", "sig": "%s"}}, {"odd": 1}, 7]}', t.sign('d1')), NULL, 'deep_items') AS r;
 
 \echo A thin event waits for its facts, and asks a worker to fetch them
 SELECT t.gateway('thin', event => '{"kinds": [{"kind": "payment_succeeded", "types": ["paid"], "details": "fetch"}]}'), t.source('thin');
@@ -121,6 +126,12 @@ SELECT * FROM t.come('shared_id', t.ev('paid', 'Y1', pay => 'py1'));
 SELECT * FROM t.come('shared_id', t.ev('paid', 'Y1', pay => 'py1'));
 SELECT * FROM t.come('shared_id', t.ev('failed', 'Y1', pay => 'py1'), event_id => 'the_callers_own');
 SELECT count(*) AS anomalies FROM payment_idem.anomalies WHERE tenant = :'tenant' AND source = 'shared_id';
+\echo ... whatever the source says of it
+SELECT payment_idem.create_source(:'tenant', 'shared_too', 'shared_id', '{"id_signed": true}');
+SELECT payment_idem.add_secret(:'tenant', 'shared_too', t.secret('gateways')) > 0 AS added;
+SELECT t.order(:'tenant', 'Y2');
+SELECT * FROM t.come('shared_too', t.ev('pending', 'Y2', pay => 'py2'));
+SELECT * FROM t.come('shared_too', t.ev('paid', 'Y2', pay => 'py2'));
 
 \echo P7: a type outside the body makes other events of the same bytes
 SELECT t.gateway('topics', event => '{"id": [], "type": ["header:X-Topic"]}'), t.source('topics');
