@@ -347,6 +347,12 @@ fn a_payment_needs_an_order_and_an_event_needs_id_and_type() {
     assert_eq!(read(paid_but("type", "")), Err(Fault::Missing(Field::EventType)));
     assert_eq!(read(paid_but("type", "7")), Err(Fault::WrongType(Field::EventType)));
     assert_eq!(read("[]"), Err(Fault::Missing(Field::EventId)));
+    // What would change nothing needs no id: nobody is called for it.
+    for without_effect in [r#"{"type":"subscription.create"}"#, r#"{"type":"ping"}"#] {
+        let event = read(without_effect).unwrap();
+        assert!(event.event_id.is_none() && !event.has_effect(), "{without_effect}");
+    }
+    assert_eq!(read(r#"{"type":"failed"}"#), Err(Fault::Missing(Field::EventId)));
     let long = format!("{:?}", "x".repeat(256));
     let too_long = Err(Fault::Identifier(Field::EventType, IdentifierFault::TooLong));
     assert_eq!(read(paid_but("type", &long)), too_long);

@@ -2,7 +2,7 @@
 
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::heap_tuple::PgHeapTuple;
-use pgrx::{PgSqlErrorCode, PgTrigger, PgTriggerError, Uuid, WhoAllocated, pg_extern, pg_trigger};
+use pgrx::{PgSqlErrorCode, PgTrigger, PgTriggerError, Uuid, WhoAllocated, pg_extern, pg_trigger, warning};
 
 use crate::api::access::{Profile, require_all_tenants, require_secret, require_tenant};
 use crate::domain::identifier;
@@ -68,14 +68,14 @@ fn create_source(
     let options = Options::read(&options);
     as_owner(|caller| {
         require_tenant(caller, Profile::Admin, tenant);
-        if !gateways::exists(gateway) {
+        let Some(definition) = gateways::load(gateway) else {
             raise(
                 PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
                 format!("there is no gateway \"{gateway}\""),
                 "A gateway's definition says how its deliveries are verified and read.",
                 "See payment_idem.gateways; add a definition with payment_idem.define_gateway().",
             )
-        }
+        };
         let made = sources::create(tenant, source, &options.as_new_source(gateway));
         if !made {
             exists_differently(
@@ -83,6 +83,13 @@ fn create_source(
                 "Its gateway or its options are not those given.",
                 "Use another name, or UPDATE payment_idem.sources as its owner.",
             )
+        }
+        for name in definition.scheme().parameters() {
+            if !options.parameters.contains_key(name) {
+                warning!(
+                    "no delivery to \"{source}\" can be verified before its \"parameters\" hold \"{name}\""
+                );
+            }
         }
     });
 }

@@ -151,6 +151,7 @@ fn replay(
     TableIterator::new(answers.into_iter().map(row))
 }
 
+/// Longest reason of a replay.
 const MAX_WHY_BYTES: usize = 1000;
 
 /// The most deliveries of one call: a bound on what it holds in memory and locked.

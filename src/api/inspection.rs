@@ -1,7 +1,7 @@
 //! `inspect`: why a delivery is refused, or what would be read of it.
 
 use pgrx::datum::TimestampWithTimeZone;
-use pgrx::{JsonB, Uuid, pg_extern};
+use pgrx::{JsonB, Uuid, check_for_interrupts, pg_extern};
 
 use crate::api::access::{Profile, require_tenant};
 use crate::api::ingest::{no_source, request_headers};
@@ -54,6 +54,17 @@ fn inspect(
             parameters: &source.parameters,
         };
         let age = source.age_check();
-        JsonB(inspect_delivery(&source.gateway, &delivery, &candidates, at.unix_s(), age, &source.exponents))
+        let pause = || {
+            check_for_interrupts!();
+        };
+        JsonB(inspect_delivery(
+            &source.gateway,
+            &delivery,
+            &candidates,
+            at.unix_s(),
+            age,
+            &source.exponents,
+            &pause,
+        ))
     })
 }

@@ -62,6 +62,14 @@ pub struct Event {
     pub is_thin: bool,
 }
 
+impl Event {
+    /// Whether anything could come of it: its type is mapped, and not as informational.
+    #[must_use]
+    pub fn has_effect(&self) -> bool {
+        !matches!(self.kind, None | Some(Kind::Informational))
+    }
+}
+
 impl fmt::Debug for Event {
     /// Everything but the payer.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -196,8 +204,8 @@ const LAST_MOMENT_US: i64 = 253_402_300_799_999_999;
 /// many decimals a currency has.
 ///
 /// What a mapped kind needs is read strictly. Of an event without effect (unmapped or
-/// informational) only id, type and mode are, and whatever else is ill-formed counts as absent:
-/// nobody should be called for an event that would have changed nothing.
+/// informational) only type and mode are, and its id if there is one; whatever else is ill-formed
+/// counts as absent: nobody should be called for an event that would have changed nothing.
 ///
 /// # Errors
 /// [`Unreadable`]; whatever the bytes are, never a panic.
@@ -209,16 +217,18 @@ pub fn read(gateway: &Gateway, request: Request<'_>, exponents: &Exponents) -> R
     let reading = Reading::of(Request { body, ..request }, &map.pointers, map.needs);
     let reader = Reader { reading: reading.map_err(|why| unreadable(why.into()))?, map, exponents };
     let event_id = match reader.identifier(&map.id, Field::EventId) {
-        // Where a signed header holds it, it was there when the signature was judged.
-        Ok(None) if gateway.id_is_signed() && map.id.iter().any(Source::is_in_body) => {
-            Err(Fault::Missing(Field::EventId))
-        }
         // What anybody could have written spoils nothing.
         Err(_) if !gateway.id_is_signed() => Ok(None),
         other => other,
     };
     let event_id = event_id.map_err(unreadable)?;
-    reader.event(event_id.as_deref()).map_err(|fault| Unreadable { fault, event_id })
+    let event = reader.event(event_id.as_deref());
+    // Where a signed header holds it, it was there when the signature was judged.
+    let lacks_id = event_id.is_none() && gateway.id_is_signed() && map.id.iter().any(Source::is_in_body);
+    if lacks_id && event.as_ref().map_or(true, Event::has_effect) {
+        return Err(unreadable(Fault::Missing(Field::EventId)));
+    }
+    event.map_err(|fault| Unreadable { fault, event_id })
 }
 
 impl From<Unusable> for Fault {
@@ -256,16 +266,16 @@ impl Reader<'_> {
         let rule = self.rule(&map.kinds, &event_type)?;
         let kind = rule.map(|rule| rule.kind);
         let is_thin = rule.is_some_and(|rule| rule.is_thin);
-        let has_effect = !is_thin && !matches!(kind, None | Some(Kind::Informational));
+        let is_strict = !is_thin && !matches!(kind, None | Some(Kind::Informational));
         let identifier = |sources, field| match self.identifier(sources, field) {
-            Err(_) if !has_effect => Ok(None),
+            Err(_) if !is_strict => Ok(None),
             other => other,
         };
 
         let currency = self.currency(&map.currency)?;
         let amount_sources = rule.and_then(|rule| rule.amount.as_ref());
         let amount_minor = match self.amount(amount_sources.unwrap_or(&map.amount), currency) {
-            Err(_) if !has_effect => None,
+            Err(_) if !is_strict => None,
             other => other?,
         };
         let order_reference = identifier(&map.order_reference, Field::OrderReference)?;

@@ -2,7 +2,11 @@
 //!
 //! Never holds a secret, nor the signature that would have been right.
 
+mod bodies;
+
 use serde_json::{Value as Json, json};
+
+use bodies::bodies;
 
 use super::event::{self, Event, Unreadable};
 use super::gateway::Gateway;
@@ -54,28 +58,10 @@ const WRONG_HEADER: Mistake = Mistake {
     sentence: "The signature that matches is in another header than the one that was used.",
 };
 
-const BODY_MISTAKES: [Mistake; 4] = [
-    Mistake {
-        name: "body_trimmed",
-        sentence: "It matches with a line feed at the end of the body: it was lost before the body came here.",
-    },
-    Mistake {
-        name: "body_with_newline",
-        sentence: "It matches without the white space at the end of the body: that was added before the body came here.",
-    },
-    Mistake {
-        name: "body_line_ends",
-        sentence: "It matches with other line ends (CR LF for LF, or the other way round): they were changed before the body came here.",
-    },
-    Mistake {
-        name: "body_reserialised",
-        sentence: "It matches when the JSON is written anew: the body was parsed and serialised before it came here. Pass the exact bytes of the request.",
-    },
-];
-
 /// Inspects one delivery: `verdict` and `fields` first, then what led to them.
 ///
-/// `now_unix_s` is the moment by which it is judged, in unix seconds.
+/// `now_unix_s` is the moment by which it is judged, in unix seconds. `pause` is called before each
+/// pass over the body: the place to end a call that takes too long.
 #[must_use]
 pub fn inspect(
     gateway: &Gateway,
@@ -84,9 +70,13 @@ pub fn inspect(
     now_unix_s: i64,
     age: AgeCheck,
     exponents: &Exponents,
+    pause: &dyn Fn(),
 ) -> Json {
-    let inspection = Inspection { gateway, candidates, now_unix_s, age };
+    let active = candidates.iter().filter(|candidate| candidate.mistake.is_none());
+    let secrets = active.filter_map(|candidate| gateway.scheme().secret(candidate.text).ok()).collect();
+    let inspection = Inspection { gateway, candidates, secrets, now_unix_s, age, pause };
     let fields_of = |body: &[u8]| {
+        pause();
         let request = Request { body, headers: delivery.headers, parameters: delivery.parameters };
         fields(&event::read(gateway, request, exponents))
     };
@@ -133,29 +123,27 @@ pub fn inspect(
 struct Inspection<'a> {
     gateway: &'a Gateway,
     candidates: &'a [Candidate<'a>],
+    /// The active ones.
+    secrets: Vec<Secret>,
     now_unix_s: i64,
     age: AgeCheck,
+    pause: &'a dyn Fn(),
 }
 
 impl Inspection<'_> {
-    fn secrets(&self) -> Vec<Secret> {
-        let active = self.candidates.iter().filter(|candidate| candidate.mistake.is_none());
-        active.filter_map(|candidate| self.gateway.scheme().secret(candidate.text).ok()).collect()
-    }
-
     fn verdict(&self, delivery: &Delivery<'_>) -> Verdict {
-        self.verdict_with(delivery, &self.secrets())
+        self.verdict_with(delivery, &self.secrets)
     }
 
     fn verdict_with(&self, delivery: &Delivery<'_>, secrets: &[Secret]) -> Verdict {
+        (self.pause)();
         verify(self.gateway.scheme(), delivery, secrets, self.now_unix_s, self.age)
     }
 
     fn report(&self, verdict: Verdict, delivery: &Delivery<'_>) -> Json {
         let scheme = self.gateway.scheme();
-        let secrets = self.secrets();
         let verdict = match verdict {
-            Verdict::Mismatch if secrets.is_empty() => None,
+            Verdict::Mismatch if self.secrets.is_empty() => None,
             verdict => Some(verdict),
         };
         let mut report = json!({
@@ -163,7 +151,7 @@ impl Inspection<'_> {
             "fields": Json::Null,
             "covers_body": self.gateway.covers_body(),
             "id_is_signed": self.gateway.id_is_signed(),
-            "active_secrets": secrets.len(),
+            "active_secrets": self.secrets.len(),
             "what_it_does_not_cover": self.gateway.remarks(),
         });
         match verdict {
@@ -199,7 +187,7 @@ impl Inspection<'_> {
         let is_small = delivery.body.len() <= MAX_TRIED_BYTES;
         if is_small && (verdict == Some(Verdict::Mismatch) || verdict.is_none()) {
             let mistakes: Vec<Json> = self
-                .mistakes(delivery, &secrets)
+                .mistakes(delivery)
                 .into_iter()
                 .map(|mistake| json!({"mistake": mistake.name, "what": mistake.sentence}))
                 .collect();
@@ -209,14 +197,14 @@ impl Inspection<'_> {
     }
 
     /// Tries the usual mistakes; those that would make the signature match.
-    fn mistakes(&self, delivery: &Delivery<'_>, secrets: &[Secret]) -> Vec<Mistake> {
+    fn mistakes(&self, delivery: &Delivery<'_>) -> Vec<Mistake> {
         let scheme = self.gateway.scheme();
         let matches = |delivery: &Delivery<'_>, secrets: &[Secret]| {
             matches!(self.verdict_with(delivery, secrets), Verdict::Valid { .. } | Verdict::Expired)
         };
+        let secrets = self.secrets.as_slice();
         let mut found = Vec::new();
-        let bodies = bodies(delivery.body);
-        for (mistake, body) in &bodies {
+        for (mistake, body) in &bodies(delivery.body) {
             if matches(&Delivery { body, ..*delivery }, secrets) && !found.contains(mistake) {
                 found.push(*mistake);
             }
@@ -257,129 +245,6 @@ const MAX_TRIED_BYTES: usize = 1024 * 1024;
 
 /// Most headers whose value is tried as the signature.
 const MAX_HEADERS_TRIED: usize = 64;
-
-/// The body as it may have been before something changed it on its way.
-fn bodies(body: &[u8]) -> Vec<(Mistake, Vec<u8>)> {
-    let [trimmed, with_newline, line_ends, reserialised] = BODY_MISTAKES;
-    let mut bodies = vec![
-        (trimmed, [body, b"\n"].concat()),
-        (trimmed, [body, b"\r\n"].concat()),
-        (with_newline, body.trim_ascii_end().to_vec()),
-    ];
-    let lf: Vec<u8> = body.iter().copied().filter(|byte| *byte != b'\r').collect();
-    let crlf: Vec<u8> =
-        lf.iter().flat_map(|byte| if *byte == b'\n' { vec![b'\r', b'\n'] } else { vec![*byte] }).collect();
-    bodies.extend([(line_ends, lf), (line_ends, crlf)]);
-    bodies.extend(respaced(body).into_iter().map(|body| (reserialised, body)));
-    bodies.retain(|(_, changed)| changed != body);
-    bodies
-}
-
-/// A JSON body with the white space of other serialisers, and with other escapes; what stands in
-/// strings and the digits of numbers stay.
-fn respaced(body: &[u8]) -> Vec<Vec<u8>> {
-    let Ok(text) = std::str::from_utf8(body) else { return Vec::new() };
-    if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
-        return Vec::new();
-    }
-    let compact = spaced(text, "", "");
-    let spacious = spaced(text, " ", " ");
-    let mut bodies = vec![compact.clone(), spacious.clone(), indented(text, 2), indented(text, 4)];
-    for form in [compact, spacious] {
-        bodies.push(form.replace("\\/", "/"));
-        bodies.push(form.replace("\\/", "/").replace('/', "\\/"));
-        bodies.push(escaped(&form));
-        bodies.push(unescaped(&form));
-    }
-    bodies.into_iter().map(String::into_bytes).collect()
-}
-
-/// The tokens of a JSON text: strings whole, every other byte that is no white space by itself.
-fn tokens(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        rest = rest.trim_start_matches([' ', '\t', '\n', '\r']);
-        let end = match rest.as_bytes().first()? {
-            b'"' => {
-                let mut escaped = false;
-                let inside = rest[1..].bytes().position(|byte| {
-                    let ends = byte == b'"' && !escaped;
-                    escaped = byte == b'\\' && !escaped;
-                    ends
-                });
-                inside.map_or(rest.len(), |at| at + 2)
-            }
-            b'{' | b'}' | b'[' | b']' | b',' | b':' => 1,
-            _ => rest.find(['{', '}', '[', ']', ',', ':', ' ', '\t', '\n', '\r']).unwrap_or(rest.len()),
-        };
-        let (token, behind) = rest.split_at(end);
-        rest = behind;
-        Some(token)
-    })
-}
-
-fn spaced(text: &str, after_comma: &str, after_colon: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for token in tokens(text) {
-        out.push_str(token);
-        match token {
-            "," => out.push_str(after_comma),
-            ":" => out.push_str(after_colon),
-            _ => {}
-        }
-    }
-    out
-}
-
-fn indented(text: &str, width: usize) -> String {
-    let mut out = String::with_capacity(text.len() * 2);
-    let mut depth = 0_usize;
-    let mut before = "";
-    for token in tokens(text) {
-        let newline = |out: &mut String, depth: usize| {
-            out.push('\n');
-            out.extend(std::iter::repeat_n(' ', depth * width));
-        };
-        let closes = matches!(token, "}" | "]");
-        let opened = matches!(before, "{" | "[");
-        if closes {
-            depth = depth.saturating_sub(1);
-        }
-        if (opened && !closes) || before == "," || (closes && !opened) {
-            newline(&mut out, depth);
-        }
-        out.push_str(token);
-        if token == ":" {
-            out.push(' ');
-        }
-        if matches!(token, "{" | "[") {
-            depth += 1;
-        }
-        before = token;
-    }
-    out
-}
-
-/// Every character beyond ASCII as `\uXXXX`.
-fn escaped(text: &str) -> String {
-    let mut units = [0; 2];
-    text.chars()
-        .map(|character| match character.is_ascii() {
-            true => character.to_string(),
-            false => character.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
-        })
-        .collect()
-}
-
-/// Every string with as few escapes as it can have.
-fn unescaped(text: &str) -> String {
-    tokens(text)
-        .map(|token| match serde_json::from_str::<String>(token) {
-            Ok(string) => serde_json::to_string(&string).unwrap_or_else(|_| token.to_owned()),
-            Err(_) => token.to_owned(),
-        })
-        .collect()
-}
 
 fn word(verdict: Verdict) -> &'static str {
     match verdict {

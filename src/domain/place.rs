@@ -82,6 +82,11 @@ impl Place {
     }
 }
 
+/// A place as it is written, or as it would be: a header's name has no case (RFC 9110, section 5.1).
+pub(crate) fn canonical(written: &str) -> String {
+    if written.starts_with("header:") { written.to_ascii_lowercase() } else { written.to_owned() }
+}
+
 /// What has to be parsed before places can be looked up.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Needs {

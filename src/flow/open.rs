@@ -72,9 +72,9 @@ pub struct Envelope<'a> {
 }
 
 impl Envelope<'_> {
-    /// The event's id: the signed one or, where none is signed, the one given.
+    /// The event's id, as it is read or, where none is, as it was given.
     pub fn event_id(&self) -> Option<&str> {
-        signed_id(&self.read).or(self.request.event_id)
+        read_id(&self.read).or(self.request.event_id)
     }
 
     /// What tells it from all other deliveries but its copies.
@@ -92,7 +92,7 @@ impl Envelope<'_> {
     }
 }
 
-fn signed_id(read: &Result<Event, Unreadable>) -> Option<&str> {
+fn read_id(read: &Result<Event, Unreadable>) -> Option<&str> {
     match read {
         Ok(event) => event.event_id.as_deref(),
         Err(unreadable) => unreadable.event_id.as_deref(),
@@ -201,7 +201,7 @@ impl Opener<'_> {
     ) -> Opened<'b> {
         let sha256 = signature::digest(bytes);
         let id_identifies = self.source.id_signed && self.source.gateway.id_identifies();
-        if let (Some(signed), Some(given)) = (signed_id(&read), request.event_id)
+        if let (Some(signed), Some(given)) = (read_id(&read), request.event_id)
             && id_identifies
             && signed != given
         {
@@ -221,7 +221,7 @@ impl Opener<'_> {
             });
         }
         // A body that cannot be relied on gives no identity either: it must not stand in the way of a true event.
-        let signed = signed_id(&read).filter(|_| id_identifies && read.is_ok());
+        let signed = read_id(&read).filter(|_| id_identifies && read.is_ok());
         let outer_type = match &read {
             // Of types that mean nothing one is as good as another.
             Ok(event) if event.kind.is_some() && !self.source.gateway.type_is_in_body() => {

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use pgrx::{PgSqlErrorCode, Uuid};
+use pgrx::Uuid;
 
 use crate::domain::gateway::Gateway;
 use crate::domain::money::Exponents;
@@ -14,11 +14,10 @@ use crate::domain::outcome::HttpStatuses;
 use crate::domain::place::Parameters;
 use crate::domain::signature::{AgeCheck, Secret};
 use crate::pg::caller::Caller;
-use crate::pg::error::raise;
 use crate::pg::invalidation;
 use crate::pg::moment::Moment;
 use crate::pg::statement::{arg, run_latest, statement};
-use crate::store::{currencies, signing_secrets, transition_rules};
+use crate::store::{currencies, gateways, signing_secrets, transition_rules};
 
 /// A source, ready for use: its definition compiled, its secrets keyed.
 pub struct Source {
@@ -203,14 +202,7 @@ pub fn load(tenant: Uuid, source: &str) -> Option<Source> {
     let row = rows.first()?;
     let gateway_name: String = row.value(1);
     let definition: String = row.value(2);
-    let gateway = Gateway::from_json(&definition).unwrap_or_else(|fault| {
-        raise(
-            PgSqlErrorCode::ERRCODE_DATA_EXCEPTION,
-            format!("the definition of gateway \"{gateway_name}\" cannot be used"),
-            fault.to_string(),
-            "Correct it with payment_idem.define_gateway().",
-        )
-    });
+    let gateway = gateways::compile(&gateway_name, &definition);
     let secrets = signing_secrets::of_source(tenant, source)
         .into_iter()
         .filter_map(|stored| {

@@ -124,7 +124,7 @@ fn deliver(gateway: &Gateway, input: &Input<'_>, secret_text: &str, signature: O
     if input.choices & OTHER_SECRET != 0 {
         candidates.push(Candidate { text: &input.secret, mistake: Some(OTHER_SOURCE) });
     }
-    let report = inspect(gateway, &delivery, &candidates, input.now, age, exponents());
+    let report = inspect(gateway, &delivery, &candidates, input.now, age, exponents(), &|| {});
     let said = |verdict| match verdict {
         Verdict::Mismatch if secrets.is_empty() => "malformed",
         verdict => word(verdict),

@@ -1,12 +1,14 @@
 //! Compiles the part of a definition that says where an event's facts stand.
 
+use serde::Deserialize;
+
 use super::definition as written;
 use super::{BANK_REFERENCE_KIND, DefinitionFault, fault};
 use crate::domain::identifier;
 use crate::domain::json::Pointers;
 use crate::domain::kind::Kind;
 use crate::domain::money::Currency;
-use crate::domain::place::{Needs, Place};
+use crate::domain::place::{Needs, Place, canonical};
 
 /// Where an event's facts stand.
 #[derive(Debug)]
@@ -77,9 +79,13 @@ pub(in crate::domain) enum SourceKind {
 }
 
 /// What an amount counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub(in crate::domain) enum AmountUnit {
+    /// A plain integer of minor units.
     Minor,
+    /// A plain decimal number of major units.
     Major,
 }
 
@@ -125,13 +131,18 @@ pub(in crate::domain) struct Condition {
     pub(in crate::domain) is: Vec<Scalar>,
 }
 
-#[derive(Debug)]
+/// What is compared with.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged, expecting = "a condition compares with strings, true and false")]
 pub(in crate::domain) enum Scalar {
+    /// A JSON boolean.
     Bool(bool),
+    /// A text, or the digits of a number.
     Text(String),
 }
 
-/// The facts that decide about money, each with the places that it is read from, as they are written.
+/// The facts that decide about money, each with the places that it is read from.
 pub(super) type Facts = Vec<(&'static str, Vec<String>)>;
 
 impl Mapping {
@@ -141,13 +152,7 @@ impl Mapping {
         let facts = facts(&event, document_place.as_deref());
         let (amount, amount_unit, exponents) = match event.amount {
             None => (Vec::new(), AmountUnit::Minor, Vec::new()),
-            Some(amount) => {
-                let unit = match amount.unit {
-                    written::AmountUnit::Minor => AmountUnit::Minor,
-                    written::AmountUnit::Major => AmountUnit::Major,
-                };
-                (amount.from, unit, exponents(amount.exponents)?)
-            }
+            Some(amount) => (amount.from, amount.unit, exponents(amount.exponents)?),
         };
         let (event_time, time_format) = match event.event_time {
             None => (Vec::new(), TimeFormat::Rfc3339),
@@ -252,7 +257,7 @@ fn places(sources: &[written::Source]) -> Vec<String> {
         written::Source::Prefixed(prefixed) => prefixed.at.clone(),
         written::Source::Joined(joined) => joined.join.clone(),
     };
-    sources.iter().flat_map(of).collect()
+    sources.iter().flat_map(of).map(|place| canonical(&place)).collect()
 }
 
 impl written::LiveMode {
@@ -273,7 +278,7 @@ impl written::When {
     }
 
     fn places(&self) -> Vec<String> {
-        self.conditions().iter().map(|condition| condition.at.clone()).collect()
+        self.conditions().iter().map(|condition| canonical(&condition.at)).collect()
     }
 }
 
@@ -412,13 +417,8 @@ impl Compiler {
     }
 
     fn conditions(&mut self, when: &written::When) -> Result<Vec<Condition>, DefinitionFault> {
-        let scalar = |scalar: &written::Scalar| match scalar {
-            written::Scalar::Bool(value) => Scalar::Bool(*value),
-            written::Scalar::Text(value) => Scalar::Text(value.clone()),
-        };
         let compile = |condition: &written::Condition| {
-            let is = condition.is.iter().map(scalar).collect();
-            Ok(Condition { place: self.place(&condition.at)?, is })
+            Ok(Condition { place: self.place(&condition.at)?, is: condition.is.clone() })
         };
         when.conditions().iter().map(compile).collect()
     }

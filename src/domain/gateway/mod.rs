@@ -18,7 +18,7 @@ use definition as written;
 /// The kind under which a bank's own reference (UTR, RRN) counts as a payment reference.
 pub const BANK_REFERENCE_KIND: &str = "bank";
 
-/// Most events of one delivery. Gateways bundle up to a few hundred.
+/// Most events of one delivery; one with more is refused as a whole. Gateways bundle up to a few hundred.
 pub const MAX_ITEMS: usize = 10_000;
 
 /// What is wrong with a definition, as a sentence for whoever wrote it.
@@ -183,6 +183,12 @@ fn remarks(coverage: &scheme::Coverage, loose: &[&str]) -> Vec<String> {
     if coverage.borderless {
         remarks.push(
             "Parts of the signed text follow each other without a border: what ends one may begin the next."
+                .to_owned(),
+        );
+    }
+    if coverage.borders_in_fields {
+        remarks.push(
+            "Fields are joined as they are: one that holds what stands between two could have been several."
                 .to_owned(),
         );
     }

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use super::definition as written;
 use super::{DefinitionFault, fault};
 use crate::domain::json::{self, Pointers};
-use crate::domain::place::{Needs, Place};
+use crate::domain::place::{Needs, Place, canonical};
 use crate::domain::signature::{
     Characters, EachPart, Encoding, FieldList, FieldsOf, Filter, Format, Hash, Key, KeyEncoding, KeyForm,
     Method, Pairs, Part, Placeholder, Prefix, Repeated, Scheme, Template, TimestampFrom, TimestampRule,
-    Tolerance, Undecodable, Unit, What,
+    Tolerance, What,
 };
 
 /// What of a delivery a valid signature vouches for.
@@ -23,9 +23,11 @@ pub(crate) struct Coverage {
     pub(crate) values_only: bool,
     /// Two parts follow each other without anything between them.
     pub(crate) borderless: bool,
+    /// Fields are joined by a text that may stand in a field as well.
+    pub(crate) borders_in_fields: bool,
     /// The message id, by all its places: which of them was sent is not signed.
     pub(crate) id: Vec<String>,
-    /// These places, as they are written.
+    /// These places.
     places: BTreeSet<String>,
     /// All fields of a form or the top of a JSON object, but these.
     fields: Option<(FieldsOf, Vec<String>)>,
@@ -71,6 +73,7 @@ impl Coverage {
             body_weakly: self.body_weakly || other.body_weakly,
             values_only: self.values_only || other.values_only,
             borderless: self.borderless || other.borderless,
+            borders_in_fields: self.borders_in_fields || other.borders_in_fields,
             id: if self.id == other.id { self.id } else { Vec::new() },
             places: self.places.intersection(&other.places).cloned().collect(),
             fields,
@@ -145,10 +148,7 @@ pub(super) fn compile(verify: written::Verify) -> Result<(Scheme, Coverage), Def
         signature: signature_places,
         format: format(signature.format, timestamp_key)?,
         encoding,
-        undecodable: match signature.undecodable {
-            written::Undecodable::Mismatch => Undecodable::Mismatch,
-            written::Undecodable::Malformed => Undecodable::Malformed,
-        },
+        undecodable: signature.undecodable,
         pointers,
         needs,
     };
@@ -158,6 +158,7 @@ pub(super) fn compile(verify: written::Verify) -> Result<(Scheme, Coverage), Def
 fn method(verify: &written::Verify) -> Result<Method, DefinitionFault> {
     use written::Method as Written;
     let method = match verify.method {
+        Written::HmacMd5 => Method::Hmac(Hash::Md5),
         Written::HmacSha1 => Method::Hmac(Hash::Sha1),
         Written::HmacSha256 => Method::Hmac(Hash::Sha256),
         Written::HmacSha384 => Method::Hmac(Hash::Sha384),
@@ -167,7 +168,9 @@ fn method(verify: &written::Verify) -> Result<Method, DefinitionFault> {
         Written::Sha256 => Method::Hash(Hash::Sha256),
         Written::Sha384 => Method::Hash(Hash::Sha384),
         Written::Sha512 => Method::Hash(Hash::Sha512),
-        Written::RsaSha256 => Method::RsaSha256,
+        Written::RsaSha256 => Method::Rsa(Hash::Sha256),
+        Written::RsaSha384 => Method::Rsa(Hash::Sha384),
+        Written::RsaSha512 => Method::Rsa(Hash::Sha512),
         Written::Ed25519 => Method::Ed25519,
         Written::Token => Method::Token,
         Written::Basic => Method::Basic,
@@ -184,24 +187,17 @@ fn method(verify: &written::Verify) -> Result<Method, DefinitionFault> {
 }
 
 fn key(key: written::Key, method: Method) -> Result<KeyEncoding, DefinitionFault> {
-    let (encoding, prefix) = match key {
-        written::Key::Encoding(encoding) => (encoding, None),
+    let (form, prefix) = match key {
+        written::Key::Encoding(form) => (form, None),
         written::Key::Prefixed(key) => (key.encoding, key.prefix.filter(|prefix| !prefix.is_empty())),
     };
-    let form = match encoding {
-        written::KeyEncoding::Utf8 => KeyForm::Utf8,
-        written::KeyEncoding::Base64 => KeyForm::Base64,
-        written::KeyEncoding::Hex => KeyForm::Hex,
-        written::KeyEncoding::Sha1OfUtf8 => KeyForm::Sha1OfUtf8,
-        written::KeyEncoding::Pem => KeyForm::Pem,
-    };
     match method {
-        Method::RsaSha256 if form != KeyForm::Pem => fault("the key of rsa-sha256 is \"pem\""),
+        Method::Rsa(_) if form != KeyForm::Pem => fault("the key of an RSA method is \"pem\""),
         Method::Ed25519 if matches!(form, KeyForm::Utf8 | KeyForm::Sha1OfUtf8) => {
             fault("the key of ed25519 is \"pem\", \"base64\" or \"hex\"")
         }
-        Method::RsaSha256 | Method::Ed25519 => Ok(KeyEncoding { prefix: prefix.map(Into::into), form }),
-        _ if form == KeyForm::Pem => fault("a key in PEM is a public key, for rsa-sha256 and ed25519"),
+        Method::Rsa(_) | Method::Ed25519 => Ok(KeyEncoding { prefix: prefix.map(Into::into), form }),
+        _ if form == KeyForm::Pem => fault("a key in PEM is a public key, for RSA and ed25519"),
         Method::Token | Method::Basic if form != KeyForm::Utf8 => {
             fault("the key of a credential is \"utf8\"")
         }
@@ -264,10 +260,7 @@ fn timestamp_rule(
     };
     let rule = TimestampRule {
         from,
-        unit: match written.unit {
-            written::SignedUnit::Seconds => Unit::Seconds,
-            written::SignedUnit::Milliseconds => Unit::Milliseconds,
-        },
+        unit: written.unit,
         tolerance: match written.tolerance_s {
             written::Tolerance::Unchecked(()) => Tolerance::default(),
             written::Tolerance::Both(seconds) => Tolerance::both(seconds),
@@ -338,11 +331,7 @@ fn compile_pairs(pairs: written::Pairs, timestamp_key: Option<String>) -> Result
         timestamp_key: timestamp_key.map(Into::into),
         trim: pairs.trim,
         ignore_case: pairs.ignore_case,
-        repeated: match pairs.repeated {
-            written::Repeated::Any => Repeated::Any,
-            written::Repeated::First => Repeated::First,
-            written::Repeated::Last => Repeated::Last,
-        },
+        repeated: pairs.repeated,
     })
 }
 
@@ -440,8 +429,8 @@ impl TextCompiler<'_> {
             }
             "timestamp" => What::Timestamp,
             "id" => {
-                self.coverage.id = id.to_vec();
-                if let [place] = id {
+                self.coverage.id = id.iter().map(|place| canonical(place)).collect();
+                if let [place] = self.coverage.id.as_slice() {
                     self.coverage.places.insert(place.clone());
                 }
                 What::Id
@@ -455,7 +444,7 @@ impl TextCompiler<'_> {
                 Ok(place) => {
                     self.needs.add(&place);
                     if !collides {
-                        self.coverage.places.insert(name.to_owned());
+                        self.coverage.places.insert(canonical(name));
                     }
                     What::Place(place)
                 }
@@ -465,11 +454,7 @@ impl TextCompiler<'_> {
     }
 
     fn fields(&mut self, written: written::FieldList) -> Result<FieldList, DefinitionFault> {
-        let of = match written.of {
-            written::FieldsOf::Form => FieldsOf::Form,
-            written::FieldsOf::Query => FieldsOf::Query,
-            written::FieldsOf::Json => FieldsOf::Json,
-        };
+        let of = written.of;
         match of {
             FieldsOf::Form => self.needs.form = true,
             FieldsOf::Query => self.needs.query = true,
@@ -488,7 +473,10 @@ impl TextCompiler<'_> {
             return fault("\"each\" contains {value}: what is not signed cannot be trusted");
         }
         match each.iter().any(|part| matches!(part, EachPart::Key)) {
-            true => self.coverage.fields = Some((of, written.except.clone())),
+            true => {
+                self.coverage.fields = Some((of, written.except.clone()));
+                self.coverage.borders_in_fields = true;
+            }
             // Under other names the same values would pass.
             false => self.coverage.values_only = true,
         }

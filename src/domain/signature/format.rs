@@ -1,5 +1,7 @@
 //! How candidate signatures, and for some gateways a timestamp, are laid out in a signature text.
 
+use serde::Deserialize;
+
 use super::Malformed;
 
 /// Longest signature text in bytes that is looked at. Hundreds of signatures fit.
@@ -53,11 +55,17 @@ pub(crate) enum Key {
     Parameter(Box<str>),
 }
 
-/// Which of several values with one key count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Which values of a repeated key count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Repeated {
+    /// Each is a candidate.
+    #[default]
     Any,
+    /// The first.
     First,
+    /// The last.
     Last,
 }
 

@@ -7,6 +7,9 @@ use super::Malformed;
 /// Most bytes of header names and values together that are kept.
 pub const MAX_HEADER_BYTES: usize = 128 * 1024;
 
+/// Most fields that are kept; each look-up reads all their names. Servers allow about a hundred.
+const MAX_FIELDS: usize = 1_000;
+
 /// The headers of one request. Names are compared without regard to ASCII case (RFC 9110,
 /// section 5.1); values are kept as they are.
 #[derive(Default)]
@@ -16,8 +19,8 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// Keeps `fields` in their order. Beyond [`MAX_HEADER_BYTES`] nothing more is kept and every
-    /// look-up fails, so that a flood of headers becomes a malformed delivery, not an error.
+    /// Keeps `fields`. Beyond [`MAX_HEADER_BYTES`] or a thousand fields nothing more is kept and
+    /// every look-up fails, so that a flood of headers becomes a malformed delivery, not an error.
     pub fn new<N, V>(fields: impl IntoIterator<Item = (N, V)>) -> Self
     where
         N: Into<String>,
@@ -28,8 +31,8 @@ impl Headers {
         for (name, value) in fields {
             let (name, value) = (name.into(), value.into());
             match room.checked_sub(name.len().saturating_add(value.len())) {
-                Some(left) => room = left,
-                None => {
+                Some(left) if headers.fields.len() < MAX_FIELDS => room = left,
+                _ => {
                     headers.oversized = true;
                     break;
                 }

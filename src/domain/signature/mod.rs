@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use base64ct::{Base64, Base64Url, Encoding as _};
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 pub use format::MAX_SIGNATURE_BYTES;
@@ -64,10 +65,13 @@ impl Encoding {
     }
 }
 
-/// What it means when no candidate can be decoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a signature is that cannot be decoded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Undecodable {
     /// A wrong signature like any other.
+    #[default]
     Mismatch,
     /// Not a signature at all.
     Malformed,
@@ -162,8 +166,9 @@ pub enum AgeCheck {
 /// `secrets` are all that are active; without any, nothing is valid. `now_unix_s` is the moment of
 /// receipt in unix seconds. A timestamp exactly as far away as `age` allows is accepted.
 ///
-/// Each secret costs one pass over the body. MACs are compared in constant time, every one with
-/// every candidate, so the time taken tells nothing about where or which one differs.
+/// Each secret costs one pass over the signed text, and one per candidate (at most eight) where
+/// secrets are public keys. MACs are compared in constant time, every one with every candidate, so
+/// the time taken tells nothing about where or which one differs.
 #[must_use]
 pub fn verify<'a>(
     scheme: &Scheme,
@@ -227,6 +232,15 @@ impl Scheme {
         self.method.is_asymmetric()
     }
 
+    /// The parameters without which nothing can be verified.
+    pub fn parameters(&self) -> impl Iterator<Item = &str> {
+        let key = match &self.format {
+            Format::Pairs(Pairs { key: Key::Parameter(name), .. }) => Some(name.as_ref()),
+            _ => None,
+        };
+        self.signed_texts.iter().flat_map(Template::parameters).chain(key)
+    }
+
     /// The secret read in the other encodings that gateways use, for whoever looks for a mistake.
     pub(crate) fn other_readings(&self, text: &str) -> Vec<Secret> {
         let forms = [KeyForm::Utf8, KeyForm::Base64, KeyForm::Hex].into_iter();
@@ -273,12 +287,12 @@ impl Scheme {
         let timestamp_text;
         let timestamp = match &self.timestamp {
             None => None,
-            Some(TimestampRule { from: TimestampFrom::Pair, repeated, .. }) => {
-                Some(Timestamp::choose(&parsed.timestamps, *repeated)?)
+            Some(TimestampRule { from: TimestampFrom::Pair, repeated, unit, .. }) => {
+                Some(Timestamp::choose(&parsed.timestamps, *repeated, *unit)?)
             }
-            Some(TimestampRule { from: TimestampFrom::Places(places), .. }) => {
+            Some(TimestampRule { from: TimestampFrom::Places(places), unit, .. }) => {
                 timestamp_text = first_text(&reading, places)?.ok_or(Malformed::NoTimestamp)?;
-                Some(Timestamp::parse(&timestamp_text)?)
+                Some(Timestamp::parse(&timestamp_text, *unit)?)
             }
         };
         if parsed.candidates.is_empty() {

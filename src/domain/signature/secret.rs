@@ -13,7 +13,8 @@ use md5::Md5;
 use rsa::PublicKey as RsaPublicKey;
 use rsa::pkcs1v15::{Signature as RsaSignature, VerifyingKey as RsaKey};
 use rsa::pkcs8::DecodePublicKey as _;
-use rsa::signature::DigestVerifier as _;
+use rsa::signature::DigestVerifier;
+use serde::Deserialize;
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use subtle::ConstantTimeEq as _;
@@ -34,8 +35,8 @@ pub(crate) enum Method {
     Hmac(Hash),
     /// A plain hash of a text that holds the secret.
     Hash(Hash),
-    /// RSA PKCS#1 v1.5 with SHA-256 (RFC 8017).
-    RsaSha256,
+    /// RSA PKCS#1 v1.5 (RFC 8017) with one of the SHA-2 hashes.
+    Rsa(Hash),
     /// Ed25519 (RFC 8032).
     Ed25519,
     /// The signature is the secret.
@@ -67,15 +68,19 @@ pub(crate) struct KeyEncoding {
     pub(crate) form: KeyForm,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a key is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum KeyForm {
-    /// The text's own bytes, any prefix included.
+    /// The secret's text is the key.
     Utf8,
-    /// Standard base64, padded or not.
+    /// Base64, padded or not.
     Base64,
     /// Hexadecimal digits.
     Hex,
-    /// SHA-1 of the text's bytes.
+    /// The SHA-1 of the text is the key.
+    #[serde(rename = "sha1-of-utf8")]
     Sha1OfUtf8,
     /// A public key in PEM (RFC 7468).
     Pem,
@@ -125,13 +130,16 @@ pub struct Secret(Prepared);
 
 #[derive(Clone)]
 enum Prepared {
+    HmacMd5(Hmac<Md5>),
     HmacSha1(Hmac<Sha1>),
     HmacSha256(Hmac<Sha256>),
     HmacSha384(Hmac<Sha384>),
     HmacSha512(Hmac<Sha512>),
     Text(Box<[u8]>),
     Aes([u8; 16]),
-    Rsa(Box<RsaKey<Sha256>>),
+    RsaSha256(Box<RsaKey<Sha256>>),
+    RsaSha384(Box<RsaKey<Sha384>>),
+    RsaSha512(Box<RsaKey<Sha512>>),
     Ed25519(Box<Ed25519Key>),
 }
 
@@ -144,7 +152,7 @@ impl fmt::Debug for Secret {
 impl Method {
     /// Whether the secret is a public key, which may be shown to anybody.
     pub(crate) fn is_asymmetric(self) -> bool {
-        matches!(self, Self::RsaSha256 | Self::Ed25519)
+        matches!(self, Self::Rsa(_) | Self::Ed25519)
     }
 
     /// Whether the text is hashed once, however many candidates there are.
@@ -163,7 +171,7 @@ impl Method {
                 Hash::Sha512 => 64,
             }),
             Self::Ed25519 => Some(64),
-            Self::RsaSha256 | Self::Token | Self::Basic | Self::AesSaltedSha256 { .. } => None,
+            Self::Rsa(_) | Self::Token | Self::Basic | Self::AesSaltedSha256 { .. } => None,
         }
     }
 
@@ -201,18 +209,20 @@ impl Secret {
             return Err(if long_enough.is_empty() { SecretFault::Blank } else { SecretFault::TooShort });
         }
         Ok(Self(match method {
+            Method::Hmac(Hash::Md5) => Prepared::HmacMd5(keyed(&key)?),
             Method::Hmac(Hash::Sha1) => Prepared::HmacSha1(keyed(&key)?),
             Method::Hmac(Hash::Sha256) => Prepared::HmacSha256(keyed(&key)?),
             Method::Hmac(Hash::Sha384) => Prepared::HmacSha384(keyed(&key)?),
             Method::Hmac(Hash::Sha512) => Prepared::HmacSha512(keyed(&key)?),
-            Method::Hmac(Hash::Md5) => unreachable!("no definition names it"),
             Method::Hash(_) | Method::Token => Prepared::Text(key.into()),
             Method::Basic if !key.contains(&b':') => return Err(SecretFault::NoColon),
             Method::Basic => Prepared::Text(key.into()),
             Method::AesSaltedSha256 { .. } => {
                 Prepared::Aes(key.as_ref().try_into().map_err(|_| SecretFault::Length { bytes: 16 })?)
             }
-            Method::RsaSha256 => Prepared::Rsa(Box::new(rsa_key(stripped)?)),
+            Method::Rsa(Hash::Sha384) => Prepared::RsaSha384(Box::new(RsaKey::new(rsa_key(stripped)?))),
+            Method::Rsa(Hash::Sha512) => Prepared::RsaSha512(Box::new(RsaKey::new(rsa_key(stripped)?))),
+            Method::Rsa(_) => Prepared::RsaSha256(Box::new(RsaKey::new(rsa_key(stripped)?))),
             Method::Ed25519 => Prepared::Ed25519(Box::new(ed25519_key(encoding.form, stripped, &key)?)),
         }))
     }
@@ -221,6 +231,7 @@ impl Secret {
     /// constant time.
     pub(crate) fn signed(&self, method: Method, pieces: &[Piece<'_>], candidates: &[Vec<u8>]) -> bool {
         match &self.0 {
+            Prepared::HmacMd5(keyed) => any_equal(&mac(keyed, pieces), candidates),
             Prepared::HmacSha1(keyed) => any_equal(&mac(keyed, pieces), candidates),
             Prepared::HmacSha256(keyed) => any_equal(&mac(keyed, pieces), candidates),
             Prepared::HmacSha384(keyed) => any_equal(&mac(keyed, pieces), candidates),
@@ -241,15 +252,9 @@ impl Secret {
             Prepared::Aes(key) => candidates
                 .iter()
                 .fold(false, |matched, sealed| matched | sealed_hash_matches(method, key, pieces, sealed)),
-            Prepared::Rsa(key) => candidates.iter().any(|candidate| {
-                RsaSignature::try_from(candidate.as_slice()).is_ok_and(|signature| {
-                    let feed = |digest: &mut Sha256| {
-                        each_part(pieces, b"", |part| digest.update(part));
-                        Ok(())
-                    };
-                    key.verify_digest(feed, &signature).is_ok()
-                })
-            }),
+            Prepared::RsaSha256(key) => any_rsa(&**key, pieces, candidates),
+            Prepared::RsaSha384(key) => any_rsa(&**key, pieces, candidates),
+            Prepared::RsaSha512(key) => any_rsa(&**key, pieces, candidates),
             Prepared::Ed25519(key) => {
                 let mut text = Vec::new();
                 each_part(pieces, b"", |part| text.extend_from_slice(part));
@@ -293,6 +298,21 @@ fn any_equal(expected: &[u8], candidates: &[Vec<u8>]) -> bool {
     equal.fold(false, |any, equal| any | equal) // no short circuit
 }
 
+fn any_rsa<D: Digest + hmac::digest::Update>(
+    key: &impl DigestVerifier<D, RsaSignature>,
+    pieces: &[Piece<'_>],
+    candidates: &[Vec<u8>],
+) -> bool {
+    let feed = |digest: &mut D| {
+        each_part(pieces, b"", |part| Digest::update(digest, part));
+        Ok(())
+    };
+    candidates.iter().any(|candidate| {
+        RsaSignature::try_from(candidate.as_slice())
+            .is_ok_and(|signature| key.verify_digest(feed, &signature).is_ok())
+    })
+}
+
 fn sealed_hash_matches(method: Method, key: &[u8; 16], pieces: &[Piece<'_>], sealed: &[u8]) -> bool {
     const HASH: usize = 64; // hexadecimal digits; the salt follows
     let Method::AesSaltedSha256 { iv } = method else { return false };
@@ -308,15 +328,14 @@ fn sealed_hash_matches(method: Method, key: &[u8; 16], pieces: &[Piece<'_>], sea
     hex::encode(digest.finalize()).as_bytes().ct_eq(sent).into()
 }
 
-fn rsa_key(pem: &str) -> Result<RsaKey<Sha256>, SecretFault> {
+fn rsa_key(pem: &str) -> Result<RsaPublicKey, SecretFault> {
     use rsa::pkcs1::DecodeRsaPublicKey as _;
     use rsa::traits::PublicKeyParts as _;
-    let key = RsaPublicKey::from_public_key_pem(pem.trim())
+    RsaPublicKey::from_public_key_pem(pem.trim())
         .ok()
         .or_else(|| RsaPublicKey::from_pkcs1_pem(pem.trim()).ok())
         .filter(|key| key.n().bit_width() >= MIN_RSA_BITS)
-        .ok_or(SecretFault::NotAPublicKey)?;
-    Ok(RsaKey::new(key))
+        .ok_or(SecretFault::NotAPublicKey)
 }
 
 fn ed25519_key(form: KeyForm, text: &str, key: &[u8]) -> Result<Ed25519Key, SecretFault> {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use md5::Md5;
+use serde::Deserialize;
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
 
@@ -67,10 +68,16 @@ pub(crate) struct FieldList {
     pub(crate) empty: Vec<Box<str>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whose fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum FieldsOf {
+    /// A form body.
     Form,
+    /// The query of the request's path.
     Query,
+    /// The top of a JSON body; only scalars count.
     Json,
 }
 
@@ -106,6 +113,14 @@ impl Template {
             }
         }
         self.0.iter().flat_map(inner).filter_map(Part::placeholder)
+    }
+
+    /// The parameters of a source that always stand in it.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(Part::placeholder).filter_map(|placeholder| match &placeholder.what {
+            What::Place(Place::Parameter(name)) => Some(name.as_ref()),
+            _ => None,
+        })
     }
 
     /// The pieces of the signed text, in order.

@@ -1,5 +1,10 @@
 //! The moment that a gateway signs along, and how old it may be.
 
+use serde::Deserialize;
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
 use super::Malformed;
 use super::format::Repeated;
 use crate::domain::place::Place;
@@ -23,13 +28,19 @@ pub(crate) enum From {
     Places(Vec<Place>),
 }
 
-/// What the number counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How the moment is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) enum Unit {
     /// Seconds since 1970.
+    #[serde(rename = "s")]
     Seconds,
     /// Milliseconds since 1970.
+    #[serde(rename = "ms")]
     Milliseconds,
+    /// RFC 3339, counted in milliseconds.
+    #[serde(rename = "rfc3339")]
+    Rfc3339,
 }
 
 /// Seconds by which it may differ from now; `None`: by any.
@@ -48,11 +59,17 @@ pub(crate) struct Timestamp<'a> {
 }
 
 impl<'a> Timestamp<'a> {
-    pub(crate) fn parse(text: &'a str) -> Result<Self, Malformed> {
-        // i64::from_str alone would also take a sign.
+    pub(crate) fn parse(text: &'a str, unit: Unit) -> Result<Self, Malformed> {
         if text.is_empty() {
             return Err(Malformed::NoTimestamp);
         }
+        if unit == Unit::Rfc3339 {
+            let moment = OffsetDateTime::parse(text, &Rfc3339).map_err(|_| Malformed::BadTimestamp)?;
+            let milliseconds = moment.unix_timestamp_nanos().div_euclid(1_000_000);
+            let number = milliseconds.try_into().map_err(|_| Malformed::BadTimestamp)?;
+            return Ok(Self { text, number });
+        }
+        // i64::from_str alone would also take a sign.
         if !text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(Malformed::BadTimestamp);
         }
@@ -61,10 +78,10 @@ impl<'a> Timestamp<'a> {
     }
 
     /// The one of several that counts.
-    pub(crate) fn choose(sent: &[&'a str], repeated: Repeated) -> Result<Self, Malformed> {
+    pub(crate) fn choose(sent: &[&'a str], repeated: Repeated, unit: Unit) -> Result<Self, Malformed> {
         match (sent, repeated) {
             ([], _) => Err(Malformed::NoTimestamp),
-            ([one], _) | ([one, ..], Repeated::First) | ([.., one], Repeated::Last) => Self::parse(one),
+            ([one], _) | ([one, ..], Repeated::First) | ([.., one], Repeated::Last) => Self::parse(one, unit),
             _ => Err(Malformed::SeveralTimestamps), // even equal ones: nobody sends that
         }
     }
@@ -74,7 +91,7 @@ impl Unit {
     fn per_second(self) -> i64 {
         match self {
             Self::Seconds => 1,
-            Self::Milliseconds => 1_000,
+            Self::Milliseconds | Self::Rfc3339 => 1_000,
         }
     }
 

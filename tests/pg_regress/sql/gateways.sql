@@ -44,12 +44,17 @@ WHERE built_in AND (NOT covers_body OR remarks <> '{}') ORDER BY gateway;
 SELECT t.err(format('SELECT t.gateway(%L, %L)', 'never', verify)) FROM unnest(ARRAY[
     '{"signed_text": "{body"}', '{"signed_text": "{bdy}"}', '{"signed_text": "{cookie:x}"}', '{"signed_text": "{timestamp}.{body}"}',
     '{"signed_text": "{secret}{body}"}', '{"method": "sha256"}', '{"method": "token"}', '{"method": "rsa-sha256"}',
-    '{"method": "hmac-md5"}', '{"iv": "0123456789012345"}', '{"per_item": true}', '{"key": "pem"}', '{"surprise": 1}',
+    '{"method": "hmac-md4"}', '{"iv": "0123456789012345"}', '{"per_item": true}', '{"key": "pem"}', '{"surprise": 1}',
     '{"signature": {"from": [], "encoding": "hex"}}', '{"signature": {"from": ["X-Signature"], "encoding": "hex"}}',
     '{"signature": {"from": ["header:X-Signature"]}}',
     '{"signature": {"from": ["header:X-Signature"], "encoding": "hex", "format": {"list": {"separator": ""}}}}',
     '{"signed_text": "{timestamp}{body}", "timestamp": {"from": ["header:X-Time"], "unit": "s"}}'
 ]) AS verify;
+
+\echo A source has to know what is signed beside the request
+SELECT t.gateway('with_urls', '{"signed_text": [{"if_present": "{parameter:prefix}"}, "{parameter:notification_url}{body}"]}');
+SELECT payment_idem.create_source(:'tenant', 'without_url', 'with_urls', '{"parameters": {"url": "https://shop.example/hook"}}');
+SELECT payment_idem.create_source(:'tenant', 'with_url_and_all', 'with_urls', '{"parameters": {"notification_url": "https://shop.example/hook"}}');
 
 \echo B38: a currency whose minor unit the gateway counts its own way
 SELECT t.gateway('cents', event => '{"amount": {"from": ["/amount"], "unit": "minor", "exponents": {"UGX": 2}}}'), t.source('cents');
@@ -118,7 +123,14 @@ SELECT * FROM t.come('unsigned_id', :'u1', headers => '{"X-Event-Id": "id_of_u1"
 SELECT * FROM t.come('unsigned_id', :'u1', headers => '{"X-Event-Id": "another_id"}') AS replayed_under_another_id;
 SELECT kind, claimed_id FROM payment_idem.anomalies WHERE tenant = :'tenant' AND source = 'unsigned_id' ORDER BY anomaly_id;
 
-\echo P7: an id that several events share, such as a payment's, identifies none of them
+\echo An event that would change nothing need not have an id (subscriptions at Paystack have none)
+SELECT t.gateway('ids'), t.source('ids');
+SELECT * FROM t.come('ids', '{"type": "subscription.create", "code": "SUB_1"}');
+SELECT * FROM t.come('ids', '{"type": "subscription.create", "code": "SUB_1"}');
+SELECT * FROM t.come('ids', '{"type": "ping"}', event_id => 'the_callers_own');
+SELECT * FROM t.come('ids', '{"type": "paid", "order": "U1", "amount": 1000, "currency": "usd"}');
+
+\echo P7: an id that several events share, such as that of a payment, identifies none of them
 SELECT t.gateway('shared_id', event => '{"id": ["/payment"], "id_identifies": false}'), t.source('shared_id');
 SELECT t.order(:'tenant', 'Y1');
 SELECT * FROM t.come('shared_id', t.ev('pending', 'Y1', pay => 'py1'));

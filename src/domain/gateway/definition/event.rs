@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::domain::gateway::mapping::{AmountUnit, Scalar};
 use crate::domain::kind::Kind;
 
 /// Where an event's facts stand. In each list the first source that has a text wins.
@@ -78,17 +79,6 @@ pub(in crate::domain::gateway) struct Amount {
     /// Decimals by which this gateway counts a currency's minor unit, where not those of ISO 4217.
     #[serde(default)]
     pub(in crate::domain::gateway) exponents: BTreeMap<String, u8>,
-}
-
-/// What an amount counts.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub(in crate::domain::gateway) enum AmountUnit {
-    /// A plain integer of minor units.
-    Minor,
-    /// A plain decimal number of major units.
-    Major,
 }
 
 /// When the gateway says that it happened.
@@ -231,17 +221,6 @@ impl Default for When {
 pub(in crate::domain::gateway) struct Condition {
     pub(in crate::domain::gateway) at: String,
     pub(in crate::domain::gateway) is: Vec<Scalar>,
-}
-
-/// What is compared with.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(untagged, expecting = "a condition compares with strings, true and false")]
-pub(in crate::domain::gateway) enum Scalar {
-    /// A JSON boolean.
-    Bool(bool),
-    /// A text, or the digits of a number.
-    Text(String),
 }
 
 /// How the facts of a thin event are had.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::domain::signature::{FieldsOf, KeyForm, Repeated, Undecodable, Unit};
+
 /// How a delivery is authenticated.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -37,7 +39,9 @@ pub(in crate::domain::gateway) struct Verify {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::domain::gateway) enum Method {
-    /// HMAC with SHA-1 (RFC 2104).
+    /// HMAC (RFC 2104) with MD5.
+    HmacMd5,
+    /// HMAC with SHA-1.
     HmacSha1,
     /// HMAC with SHA-256.
     HmacSha256,
@@ -57,6 +61,10 @@ pub(in crate::domain::gateway) enum Method {
     Sha512,
     /// RSA PKCS#1 v1.5 with SHA-256; the secret is the public key.
     RsaSha256,
+    /// RSA PKCS#1 v1.5 with SHA-384.
+    RsaSha384,
+    /// RSA PKCS#1 v1.5 with SHA-512.
+    RsaSha512,
     /// Ed25519; the secret is the public key.
     Ed25519,
     /// The signature is the secret itself.
@@ -74,14 +82,14 @@ pub(in crate::domain::gateway) enum Method {
 #[serde(untagged, expecting = "a key is an encoding, or an object with \"encoding\" and \"prefix\"")]
 pub(in crate::domain::gateway) enum Key {
     /// The encoding.
-    Encoding(KeyEncoding),
+    Encoding(KeyForm),
     /// The encoding of what follows a prefix.
     Prefixed(PrefixedKey),
 }
 
 impl Default for Key {
     fn default() -> Self {
-        Self::Encoding(KeyEncoding::Utf8)
+        Self::Encoding(KeyForm::Utf8)
     }
 }
 
@@ -90,27 +98,9 @@ impl Default for Key {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(in crate::domain::gateway) struct PrefixedKey {
-    pub(in crate::domain::gateway) encoding: KeyEncoding,
+    pub(in crate::domain::gateway) encoding: KeyForm,
     /// Dropped where the secret begins with it.
     pub(in crate::domain::gateway) prefix: Option<String>,
-}
-
-/// How a key is written.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub(in crate::domain::gateway) enum KeyEncoding {
-    /// The secret's text is the key.
-    Utf8,
-    /// Base64, padded or not.
-    Base64,
-    /// Hexadecimal digits.
-    Hex,
-    /// The SHA-1 of the text is the key.
-    #[serde(rename = "sha1-of-utf8")]
-    Sha1OfUtf8,
-    /// A public key in PEM.
-    Pem,
 }
 
 /// A text, or parts of one.
@@ -175,19 +165,6 @@ pub(in crate::domain::gateway) struct FieldList {
     /// Texts that count as empty.
     #[serde(default)]
     pub(in crate::domain::gateway) empty: Vec<String>,
-}
-
-/// Whose fields.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub(in crate::domain::gateway) enum FieldsOf {
-    /// A form body.
-    Form,
-    /// The query of the request's path.
-    Query,
-    /// The top of a JSON body; only scalars count.
-    Json,
 }
 
 /// Where the signature stands and how it is written.
@@ -301,20 +278,6 @@ fn equals() -> String {
     "=".to_owned()
 }
 
-/// Which values of a repeated key count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub(in crate::domain::gateway) enum Repeated {
-    /// Each is a candidate.
-    #[default]
-    Any,
-    /// The first.
-    First,
-    /// The last.
-    Last,
-}
-
 /// How a signature is encoded.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -331,18 +294,6 @@ pub(in crate::domain::gateway) enum Encoding {
     Base64Url,
 }
 
-/// What a signature is that cannot be decoded.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub(in crate::domain::gateway) enum Undecodable {
-    /// A wrong signature like any other.
-    #[default]
-    Mismatch,
-    /// Not a signature at all.
-    Malformed,
-}
-
 /// The moment that is signed along: `{timestamp}` in a signed text.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -350,23 +301,11 @@ pub(in crate::domain::gateway) enum Undecodable {
 pub(in crate::domain::gateway) struct Timestamp {
     /// Places, or `pair:KEY` alone: a value of a signature of format `pairs`.
     pub(in crate::domain::gateway) from: Vec<String>,
-    pub(in crate::domain::gateway) unit: SignedUnit,
+    pub(in crate::domain::gateway) unit: Unit,
     /// Seconds by which it may differ from now; always written, as an age that is not checked is a decision.
     pub(in crate::domain::gateway) tolerance_s: Tolerance,
     #[serde(default)]
     pub(in crate::domain::gateway) repeated: RepeatedTimestamp,
-}
-
-/// What the number counts.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(in crate::domain::gateway) enum SignedUnit {
-    /// Seconds since 1970.
-    #[serde(rename = "s")]
-    Seconds,
-    /// Milliseconds since 1970.
-    #[serde(rename = "ms")]
-    Milliseconds,
 }
 
 /// Seconds by which a timestamp may differ from now.
