@@ -4,7 +4,7 @@
 mod common;
 
 use base64ct::{Base64, Encoding as _};
-use common::{assert_not_quadratic, gateway, hmac_hex, read_body};
+use common::{assert_not_quadratic, gateway, hmac_hex, read_body, vector_file};
 use payment_idem::domain::gateway::Gateway;
 use payment_idem::domain::place::Parameters;
 use payment_idem::domain::signature::{
@@ -353,8 +353,7 @@ fn joined_fields_have_borders_that_can_be_written_into_them() {
 /// Known answers of the methods that no shipped gateway uses.
 #[test]
 fn methods_give_the_known_answers() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/methods.json");
-    let cases: Vec<Value> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let cases: Vec<Value> = serde_json::from_slice(&vector_file("methods.json")).unwrap();
     assert_eq!(cases.len(), 4);
     for case in &cases {
         let text = |name: &str| case[name].as_str().unwrap();
