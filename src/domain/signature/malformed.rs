@@ -23,7 +23,7 @@ pub enum Malformed {
     NoTimestamp,
     /// There is more than one timestamp.
     SeveralTimestamps,
-    /// The timestamp is not made of plain ASCII digits, or does not fit 64 bits.
+    /// The timestamp is not written as the definition says, or does not fit 64 bits.
     BadTimestamp,
     /// A signed header, the message id or a configured parameter is missing or empty.
     MissingPart,
@@ -48,7 +48,7 @@ impl fmt::Display for Malformed {
             Self::Undecodable => "the signature is not in the expected encoding and length",
             Self::NoTimestamp => "there is no timestamp",
             Self::SeveralTimestamps => "there is more than one timestamp",
-            Self::BadTimestamp => "the timestamp is not a plain number of the expected range",
+            Self::BadTimestamp => "the timestamp is no plain number, or no RFC 3339, as the definition says",
             Self::MissingPart => "a header, an id or a parameter that is signed along is missing",
             Self::Unparsable => "the body cannot be parsed, and parts of it make the signed text",
             Self::RepeatedField => "a field was sent twice, and fields make the signed text",
