@@ -20,7 +20,9 @@ fn every_pass_over_the_body_can_be_the_last() {
     let pauses = |candidates: &[Candidate<'_>]| {
         let count = Cell::new(0);
         let pause = || count.set(count.get() + 1);
-        inspect(&generic, &delivery, candidates, 0, AgeCheck::Definition, &Exponents::default(), &pause);
+        let exponents = Exponents::default();
+        let report = inspect(&generic, &delivery, candidates, 0, AgeCheck::Definition, &exponents, &pause);
+        assert_eq!(report["verdict"], "invalid");
         count.get()
     };
     let active = Candidate { text: "the secret of now", mistake: None };
